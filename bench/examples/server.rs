@@ -1,5 +1,6 @@
-//! A server of hyper under `wrk`, beside idle connections: on tokio's timers, on these attached to the runtime's
-//! reactor, and on these with a millisecond of slack, in interleaved rounds.
+//! A benchmark of a hyper server that answers `wrk` and also has many idle connections. Interleaved rounds compare
+//! three kinds of timers: those of tokio, those of this library attached to the runtime's reactor, and the latter with
+//! a millisecond of slack.
 //!
 //! ```text
 //! cargo run --release -p tickless-bench --example server                    # half a minute, to see that it runs
@@ -7,10 +8,11 @@
 //! ```
 //!
 //! Each server is a process of its own with two workers. A connection has hyper's header timeout, and an idle timeout
-//! that each packet moves; none of them comes in time. Idle connections have made one request each, from as many
-//! loopback addresses as their ports take. Those beyond the limit of descriptors are pipes in the server's memory:
-//! their tasks and timers are the same, and a silent socket costs nothing besides. `wrk` (a package of that name)
-//! makes the requests, and its latencies are of requests, not of timers.
+//! that each packet moves; no timeout fires during a round. Each idle connection has made one request. Idle connections
+//! come from several loopback addresses, because one address does not have enough ports. Idle connections beyond the
+//! limit of descriptors are pipes in the server's memory: their tasks and timers are the same, and a silent socket
+//! causes no other cost. `wrk` (a package of that name) makes the requests, and its latencies are of requests, not of
+//! timers.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::convert::Infallible;
@@ -32,7 +34,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::net::TcpListener;
 
-/// The timeout, longer than a round takes with all its connections.
+/// The timeout of a connection, longer than a round with all its connections.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Connections from one loopback address to another: fewer than there are ports.
@@ -46,26 +48,27 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// Runs `wrk` against servers that differ in their timers alone.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Idle connections beside those that make requests; pipes in memory beyond the limit of descriptors.
+    /// The number of idle connections, besides the connections that make requests; those beyond the limit of
+    /// descriptors are pipes in memory.
     #[arg(long, default_value_t = 1_000)]
     idle: usize,
-    /// Rounds; each runs every server once.
+    /// The number of rounds; each round runs every server once.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=101))]
     rounds: u32,
     /// Seconds for which `wrk` makes requests, in each round and of each server.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Connections that make requests.
+    /// The number of connections that make requests.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     busy: u32,
     #[arg(long, hide = true)]
     serve: Option<Timers>,
-    /// Idle connections that the server makes to itself.
+    /// The number of idle connections that the server makes to itself.
     #[arg(long, hide = true, default_value_t = 0)]
     pipes: usize,
 }
 
-/// The timers of a server.
+/// The kind of timers that a server uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Timers {
     Tokio,
@@ -94,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The timers that a connection takes from a library.
+/// A library from which a connection takes its timers.
 trait Library: Send + 'static {
     type Sleep: Future<Output = ()> + Send;
     type Hyper: hyper::rt::Timer + Send + Sync + 'static;
@@ -104,7 +107,7 @@ trait Library: Send + 'static {
     fn hyper() -> Self::Hyper;
 }
 
-/// The same words for each of the two libraries.
+/// Implements `Library` for one of the two libraries, with the same code for both.
 macro_rules! library {
     ($name:ident, $library:ident, $hyper:ty = $timer:expr) => {
         enum $name {}
@@ -135,7 +138,7 @@ library!(
     tickless::hyper::Timer = tickless::hyper::Timer
 );
 
-/// A connection that ends when its peer was silent for too long.
+/// A connection that ends when its peer has been silent for too long.
 struct IdleStream<L: Library, S> {
     stream: S,
     idle: Pin<Box<L::Sleep>>,
@@ -177,7 +180,8 @@ impl<L: Library, S: AsyncWrite + Unpin> AsyncWrite for IdleStream<L, S> {
     }
 }
 
-/// Serves until its standard input ends. Each line there is answered by the calls of `timerfd_settime` so far.
+/// Serves until the standard input ends. Answers each line of the standard input with the number of calls of
+/// `timerfd_settime` so far.
 fn serve<L: Library>(timers: Timers, pipes: usize) -> Result<(), Box<dyn Error>> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_io();
@@ -278,14 +282,14 @@ impl Server {
         Ok(line.trim().to_owned())
     }
 
-    /// Returns the calls of `timerfd_settime` so far.
+    /// Returns the number of calls of `timerfd_settime` that the server made so far.
     fn sets(&mut self) -> Result<u64, Box<dyn Error>> {
         let input = self.input.as_mut().ok_or("the server has no input")?;
         writeln!(input)?;
         Ok(self.line()?.parse()?)
     }
 
-    /// Returns the processor time that its threads took so far, in seconds.
+    /// Returns the processor time that the threads of the server took so far, in seconds.
     fn processor_time(&self) -> Result<f64, Box<dyn Error>> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         // Behind the name, which may hold anything: user time and system time are the 12th and 13th.
@@ -310,17 +314,17 @@ impl Drop for Server {
 struct Run {
     /// Requests a second.
     requests: f64,
-    /// Microseconds.
+    /// The median latency of a request, in microseconds.
     p50: f64,
     p99: f64,
     p999: f64,
-    /// Microseconds of processor time for a request.
+    /// Processor time of the server for one request, in microseconds.
     processor: f64,
     /// Calls of `timerfd_settime` a second.
     sets: f64,
 }
 
-/// The figures, and their names.
+/// A column of the table: the name of a figure, and the function that returns the figure.
 type Column = (&'static str, fn(&Run) -> f64);
 
 const COLUMNS: [Column; 6] = [
@@ -398,7 +402,7 @@ fn run(timers: Timers, sockets: usize, arguments: &Arguments) -> Result<Run, Box
     Ok(run)
 }
 
-/// Has `wrk` print its figures, times in microseconds.
+/// The script by which `wrk` prints its figures, with times in microseconds.
 const SCRIPT: &str = r#"
 done = function(summary, latency, requests)
   io.write(string.format("run %f %f %f %f\n", summary.requests * 1e6 / summary.duration,

@@ -1,10 +1,10 @@
 //! Builds the shims of C and C++ libraries, behind the feature `c-peers`.
 //!
-//! A library that is not there is left out, and the program names it as missing. Nothing is built where the variable
-//! `TICKLESS_C_PEERS` is `none`, as in `cargo xtask check`, which builds with all features: the results of that check
-//! must not depend on the libraries of a system.
+//! A library that is not installed is left out, and the program lists it as missing. If the environment variable
+//! `TICKLESS_C_PEERS` is `none`, nothing is built. `cargo xtask check` sets it, because this check builds with all
+//! features and its results must not depend on the libraries of a system.
 
-/// The configurations that say which libraries there are.
+/// The `cfg` names, one for each library that can be present.
 const LIBRARIES: [&str; 7] = [
     "tickless", "timerfd", "libevent", "libev", "libuv", "asio", "dpdk",
 ];
@@ -61,7 +61,7 @@ mod shims {
         }
     }
 
-    /// Finds the directories of its headers and links it, if pkg-config knows the library.
+    /// Links a library and returns the directories of its headers, if pkg-config knows the library.
     fn found(library: &str) -> Option<Vec<PathBuf>> {
         let library = pkg_config::Config::new()
             .cargo_metadata(false)

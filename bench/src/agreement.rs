@@ -1,24 +1,25 @@
-//! `--agreement`: how far the clocks of user space are from the kernel's, over a minute.
+//! The measurement `--agreement` of the distance between the clocks of user space and the kernel's clock, over a
+//! minute.
 //!
-//! Two threads read each clock between two readings of the kernel's, directly after they slept and while they are busy.
-//! The report has the distance of a reading from the two around it, which is an error for certain, and the largest
-//! possible error. A reading whose two neighbours lie more than [`WIDE`] apart was interrupted and says little: it is
-//! counted, and checked for the first alone.
+//! Two threads read each clock between two readings of the kernel's clock, directly after a sleep and while they are
+//! busy. The report has two errors. The certain error is the distance by which a reading lies outside the two kernel
+//! readings around it. The other one is the largest possible error. If the two kernel readings lie more than [`WIDE`]
+//! apart, the comparison was interrupted and says little: it is counted, and only its certain error is checked.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The width of an interval between two readings of the kernel's clock, in nanoseconds, above which a comparison is not
-/// counted.
+/// The distance between two readings of the kernel's clock, in nanoseconds, above which the largest possible error of a
+/// comparison is not counted.
 const WIDE: i64 = 200;
-/// Readings of each clock after each pause.
+/// The number of readings of each clock after each pause.
 const IN_A_ROW: u32 = 3;
-/// Pairs of readings to tie a clock to the kernel's by, of which the closest is taken.
+/// The number of pairs of readings by which a clock is tied to the kernel's clock; the closest pair is taken.
 const TIES: u32 = 10_000;
 
-/// A clock, in nanoseconds of the kernel's.
+/// A clock that shows nanoseconds of the kernel's clock.
 trait Clock: Sync {
     fn nanos(&self) -> i64;
 }
@@ -37,7 +38,7 @@ impl Clock for Tickless {
     }
 }
 
-/// A clock that says how long something took.
+/// A clock that only measures durations, tied to the kernel's clock.
 struct Tied<I> {
     origin: I,
     nanos: i64,
@@ -109,7 +110,7 @@ impl Tally {
     }
 }
 
-/// A clock, and the latest time that a thread told the others.
+/// A clock, with the latest time that a thread published to the other threads.
 struct Subject {
     name: &'static str,
     clock: Box<dyn Clock + Send>,
@@ -137,7 +138,7 @@ impl Subject {
     }
 }
 
-/// The clocks that are compared; the kernel's own says what the comparison itself is worth.
+/// Returns the clocks to compare. The kernel's own clock is among them and shows the error of the comparison itself.
 fn subjects() -> [Subject; 5] {
     [
         Subject::new("tickless::time::Instant", Tickless),
@@ -166,7 +167,7 @@ fn subjects() -> [Subject; 5] {
     ]
 }
 
-/// Compares for so many seconds, and prints the result.
+/// Compares the clocks for `seconds` seconds, and prints the result.
 pub(crate) fn print(seconds: u64) -> io::Result<()> {
     let subjects = subjects();
     // The counter is in use before anything is compared.

@@ -1,4 +1,4 @@
-//! The groups of measurements.
+//! The groups of measurements, by name, and functions that several groups use.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ mod sleep;
 mod time_api;
 mod wheel;
 
-/// Takes each group as soon as it is measured.
+/// A function that takes each group as soon as it is measured.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(Group);
 
 /// A function that measures a set of groups.
 pub(crate) type Measure = fn(&Options, Sink<'_>);
 
-/// All sets, by name.
+/// All sets of groups, by name.
 pub(crate) const ALL: &[(&str, Measure)] = &[
     ("restart-in-place", restart::in_place),
     ("restart-with-a-move", restart::with_a_move),
@@ -52,7 +52,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("lateness", lateness::measure),
 ];
 
-/// Far enough that nothing fires while it is measured.
+/// A delay in nanoseconds so long that no timer fires during a measurement.
 const FAR: i64 = 10_000_000_000_000;
 
 type PlainTimer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
@@ -65,7 +65,7 @@ fn at(nanos: i64) -> Start {
     Start::at(CoreInstant::from_nanos(nanos))
 }
 
-/// Lets the library measure the rate of the time-stamp counter, which it does over the first 20 ms of use.
+/// Lets the library measure the rate of the time-stamp counter, which takes the first 20 ms of use.
 fn warm_up(worker: &Worker) {
     let end = Instant::now() + Duration::from_millis(200);
     while tickless::clock::time_stamp_counter() == Err(tickless::clock::Refusal::Calibrating)
@@ -75,7 +75,7 @@ fn warm_up(worker: &Worker) {
     }
 }
 
-/// All indices below `count`, in an order that is random and always the same.
+/// Returns all indices below `count` in a random order that is the same in each run.
 fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).collect();
     fastrand::Rng::with_seed(7).shuffle(&mut order);

@@ -1,8 +1,8 @@
-//! Interleaved rounds, medians, ratios.
+//! The harness of the benchmark: interleaved rounds, and the medians and ratios of their figures.
 
 use std::time::Instant;
 
-/// The amount of measuring.
+/// The number of rounds and operations to measure.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) rounds: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// `operations`, or a hundredth of them in a hurry.
+    /// Returns `operations`, or a hundredth of it in a quick run.
     pub(crate) fn operations(&self, operations: u64) -> u64 {
         if self.quick {
             (operations / 100).max(10)
@@ -20,7 +20,7 @@ impl Options {
     }
 }
 
-/// Median and spread.
+/// The median and the spread of the rounds.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -52,25 +52,26 @@ pub(crate) struct Row {
     pub(crate) ratio: Spread,
 }
 
-/// A measured subject: called once a round, answers nanoseconds for one operation.
+/// A measured subject: its name, and a function that is called once a round and returns the nanoseconds for one
+/// operation.
 pub(crate) type Subject<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 
-/// A figure that was promised.
+/// A promised limit to a figure.
 #[derive(Debug)]
 enum Mark {
-    /// `tickless` takes at most `limit` times what the subject takes.
+    /// `tickless` takes at most `limit` times as long as the subject.
     Ratio { subject: &'static str, limit: f64 },
-    /// The subject takes at most `limit` times what another one takes.
+    /// The subject takes at most `limit` times as long as another subject.
     Of {
         subject: &'static str,
         limit: f64,
         of: &'static str,
     },
-    /// The subject takes at most so many nanoseconds.
+    /// The subject takes at most `limit` nanoseconds.
     Nanos { subject: &'static str, limit: f64 },
 }
 
-/// Subjects that were measured together.
+/// A group of subjects that were measured together.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) operation: String,
@@ -82,8 +83,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Measures all subjects in turn, round after round. The first subject must be `tickless`; one more round in front
-    /// warms up and is not counted.
+    /// Measures all subjects in turn, round after round. The first subject must be `tickless`. One more round at the
+    /// beginning warms up and is not counted.
     pub(crate) fn measure(
         operation: impl Into<String>,
         pending: u64,
@@ -116,13 +117,13 @@ impl Group {
         self
     }
 
-    /// Promises that `tickless` takes at most `limit` times what `subject` takes.
+    /// Promises that `tickless` takes at most `limit` times as long as `subject`.
     pub(crate) fn at_most(mut self, limit: f64, subject: &'static str) -> Self {
         self.marks.push(Mark::Ratio { subject, limit });
         self
     }
 
-    /// Promises that `subject` takes at most `limit` times what `of` takes.
+    /// Promises that `subject` takes at most `limit` times as long as `of`.
     pub(crate) fn at_most_of(
         mut self,
         subject: &'static str,
@@ -133,7 +134,7 @@ impl Group {
         self
     }
 
-    /// Promises that `subject` takes at most so many nanoseconds.
+    /// Promises that `subject` takes at most `limit` nanoseconds.
     pub(crate) fn at_most_nanos(mut self, subject: &'static str, limit: f64) -> Self {
         self.marks.push(Mark::Nanos { subject, limit });
         self
@@ -191,7 +192,7 @@ impl Group {
         Ok(ratios(self.of(subject)?, self.of(of)?))
     }
 
-    /// The operation and under which conditions it was measured.
+    /// Returns the name of the measured operation and the conditions of the measurement.
     pub(crate) fn title(&self) -> String {
         let mut title = self.operation.clone();
         if self.pending > 1 {
@@ -204,13 +205,13 @@ impl Group {
     }
 }
 
-/// Divides round by round.
+/// Divides the figures of two subjects round by round, and returns the median and spread of the ratios.
 fn ratios(ones: &[f64], others: &[f64]) -> Spread {
     let pairs = ones.iter().zip(others);
     Spread::of(pairs.map(|(one, other)| one / other).collect())
 }
 
-/// Nanoseconds for one of `operations`, which `body` executes.
+/// Calls `body`, which executes `operations` operations, and returns the nanoseconds for one operation.
 pub(crate) fn time(operations: u64, body: impl FnOnce()) -> f64 {
     let start = Instant::now();
     body();
@@ -220,7 +221,7 @@ pub(crate) fn time(operations: u64, body: impl FnOnce()) -> f64 {
     }
 }
 
-/// Nanoseconds for one execution of `operation`, of so many.
+/// Executes `operation` as often as `operations` says, and returns the nanoseconds for one execution.
 pub(crate) fn each(operations: u64, mut operation: impl FnMut()) -> f64 {
     time(operations, || {
         for _ in 0..operations {

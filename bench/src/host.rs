@@ -1,5 +1,6 @@
-//! CPUs without a device, which drive the core as a host does: the lock is the one of user space, and the first CPU
-//! owns its own. The cost of a host's own work (which thread is this, which tick is it) is not in the figures.
+//! A host for benchmarks, with CPUs that have no device. The lock of a base is the lock of user space, and the first
+//! CPU owns the lock of its base. The figures do not include a host's own work, such as finding the current thread or
+//! the current tick.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -14,9 +15,9 @@ use tickless_core::platform::{CpuId, Platform, Port, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 
-/// Chooses the CPU for a coarse timer that may run on any.
+/// A choice of the CPU for a coarse timer that may run on any CPU.
 pub(crate) trait Choice: 'static {
-    /// The CPU, if it is another than that which arms.
+    /// Returns the chosen CPU, or `None` for the CPU that arms the timer.
     fn choose(&self) -> Option<CpuId>;
 }
 
@@ -27,7 +28,7 @@ impl Choice for () {
     }
 }
 
-/// The CPUs, the first of which executes.
+/// The simulated CPUs; the benchmark runs as the first CPU.
 pub(crate) struct Host<C: Choice = ()> {
     bases: Vec<OnceLock<CpuBase<Self>>>,
     token: OnceLock<Owner>,
@@ -68,7 +69,8 @@ impl<C: Choice> Platform for Host<C> {
     }
 }
 
-/// The timers of `cpus`. If the first one `owns` its lock, that is biased to it, as that of a worker.
+/// Makes the timers of `cpus` CPUs. If `owns` is true, the lock of the first CPU is biased to that CPU, like the lock
+/// of a worker.
 pub(crate) fn timers<C: Choice>(cpus: u32, owns: bool, choice: C) -> Timers<Host<C>> {
     let timers = Timers::new(Host {
         bases: (0..cpus).map(|_| OnceLock::new()).collect(),

@@ -1,15 +1,17 @@
-//! `--instructions`: how many instructions an operation executes, which a busy machine changes as little as a slow one.
+//! The measurement `--instructions` of the number of instructions that an operation executes. The load and the speed of
+//! the machine hardly change this number.
 //!
-//! Valgrind's `callgrind` executes this command again for each operation and counts within [`counted`] alone, so that
-//! neither the timers that an operation needs nor their end is in its figure. Its count is dumped after each round, and
-//! the median of the rounds is the figure: under valgrind, where time passes fifty times faster, every tenth operation
-//! asks the kernel what time it is, and outside every thousandth. Of tasks it is the round that a twentieth of them
-//! takes less than: each reads the clock so often that on a busy machine most rounds ask the kernel, and the least of
-//! all may have taken another way. The loop around an operation is counted by itself and taken off.
+//! Valgrind's `callgrind` executes this command again for each operation and counts only within [`counted`], so that
+//! the figure excludes the creation and the end of the timers that an operation needs. The count is dumped after each
+//! round, and the figure is the median of the rounds. The median is needed because in valgrind a program runs fifty
+//! times slower: every tenth operation reads the kernel's clock there, but only every thousandth natively. For tasks
+//! the figure is the 5th percentile of the rounds. A task reads the clock so often that on a busy machine most rounds
+//! read the kernel's clock, and the least of all rounds may have taken another path. The loop around an operation is
+//! counted separately and subtracted.
 //!
-//! The figures are instructions of one build on one kind of processor: figures are to be compared with those that the
-//! same machine gives for another commit. `--instructions --write` puts them into the page (`page`), and
-//! `--instructions --check` compares with what stands there.
+//! The figures belong to one build on one kind of processor. Compare them only with the figures of another commit on
+//! the same machine. `--instructions --write` writes the figures into the page (`page`), and `--instructions --check`
+//! compares new figures with the page.
 
 use std::fs;
 use std::hint::black_box;
@@ -28,7 +30,7 @@ struct Operation {
     name: &'static str,
     /// The number of executions between two counts.
     batch: u64,
-    /// The same of tokio's, and how often that is executed between two counts.
+    /// The corresponding operation of tokio, and the number of its executions between two counts.
     peer: Option<(&'static str, u64)>,
     /// The goal for the operation.
     aim: Aim,
@@ -39,9 +41,9 @@ struct Operation {
 enum Aim {
     None,
     Instructions(u64),
-    /// A percentage of the peer's instructions.
+    /// The operation takes at most a percentage of the peer's instructions.
     OfPeer(u64),
-    /// A percentage of another operation's instructions.
+    /// The operation takes at most a percentage of the instructions of another operation.
     Of(&'static str, u64),
 }
 
@@ -52,21 +54,21 @@ struct Line {
     peer_tenths: Option<u64>,
 }
 
-/// The excess of an operation over its table that passes, in percent.
+/// The greatest excess of an operation over the figure of the table that the check accepts, in percent.
 const TOLERANCE: u64 = 3;
 
-/// The same of the executor's: an ordinary lock in place of a biased one is 15 % of a switch, and whether one round in
-/// twenty has it biased depends on what else the machine does.
+/// The greatest accepted excess of an operation of the executor, in percent. An ordinary lock instead of a biased lock
+/// adds 15 % to a switch, and it depends on the load of the machine whether one round in twenty has a biased lock.
 const TOLERANCE_OF_TASKS: u64 = 25;
 
 /// The number of counts that must exceed the table before the excess is reported: on a busy machine the library may
-/// give up following the kernel's clock, and then every operation of that process pays for asking the kernel.
+/// give up following the kernel's clock, and then every operation of that process pays for reading the kernel's clock.
 const ATTEMPTS: u32 = 3;
 
 /// The name of [`counted`] in callgrind's output.
 const COUNTED: &str = concat!(module_path!(), "::counted");
 
-/// The loop alone.
+/// The name of the empty loop, which is counted like an operation.
 const NOTHING: &str = "nothing";
 
 fn operations() -> Vec<Operation> {
@@ -80,7 +82,7 @@ fn operations() -> Vec<Operation> {
     faces.chain(tasks::operations()).chain(raw).collect()
 }
 
-/// The instructions of the loop around an operation, which are subtracted.
+/// A meter, which subtracts the instructions of the loop around an operation.
 struct Meter {
     /// The empty loop's instructions, for each length of a batch.
     nothing: [(u64, u64); 2],
@@ -109,7 +111,7 @@ impl Meter {
     }
 }
 
-/// Counts the instructions of each operation, tokio's too if `with_peers`.
+/// Counts the instructions of each operation, and those of tokio if `with_peers` is true.
 fn measure(
     meter: &Meter,
     operations: Vec<Operation>,
@@ -163,7 +165,8 @@ pub(crate) fn write(path: &Path) -> Result<(), String> {
     page::write(path, &lines)
 }
 
-/// Compares with the page at `path`: what takes more than stands there, and too much of it.
+/// Compares new counts with the page at `path`. Fails if an operation exceeds its figure there by more than the
+/// accepted excess.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let known = page::read(path)?;
     let meter = Meter::new()?;
@@ -262,7 +265,7 @@ fn counted(body: &mut dyn FnMut()) {
     black_box(());
 }
 
-/// Executes the rounds of `operation`, of which valgrind counts the instructions.
+/// Executes the rounds of `operation`, whose instructions valgrind counts.
 pub(crate) fn execute(operation: &str, batch: u64) {
     if operation == NOTHING {
         (0..32).for_each(|_| {

@@ -14,13 +14,13 @@ struct Node {
     _rest_of_a_timer: [u64; 7],
 }
 
-/// Nodes in a line.
+/// An array of nodes, sorted by their keys.
 pub(crate) struct Line {
     nodes: Vec<&'static Node>,
 }
 
 impl Line {
-    /// Nodes with keys from `origin` on, `spacing` apart. They are leaked: a benchmark ends soon.
+    /// Makes nodes with keys from `origin` on, `spacing` apart. The nodes are leaked, because a benchmark ends soon.
     pub(crate) fn new(count: usize, origin: i64, spacing: i64) -> Self {
         let nodes: Vec<&'static Node> = (0..count).map(|_| &*Box::leak(Box::default())).collect();
         let mut key = origin;
@@ -84,7 +84,7 @@ impl Map {
     }
 }
 
-/// A node as large as a coarse timer.
+/// A list node as large as a coarse timer.
 #[derive(Default)]
 struct Filed {
     previous: Cell<Option<&'static Filed>>,
@@ -95,7 +95,7 @@ struct Filed {
     _rest_of_a_timer: [u64; 2],
 }
 
-/// Lists by slot, and a bit for each that holds something: a wheel without levels, clock, lock and states.
+/// A list for each slot, with a bitmap of the slots that are not empty: a wheel without levels, clock, lock and states.
 pub(crate) struct Slots {
     nodes: Vec<&'static Filed>,
     first: Vec<Cell<Option<&'static Filed>>>,
@@ -103,7 +103,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Nodes on no list. They are leaked: a benchmark ends soon.
+    /// Makes nodes that are on no list. The nodes are leaked, because a benchmark ends soon.
     pub(crate) fn new(count: usize) -> Self {
         let node = || Filed {
             function: Some(|node| {
@@ -132,7 +132,7 @@ impl Slots {
         bits.set(bits.get() | 1 << (slot % 64));
     }
 
-    /// Takes a node off its list.
+    /// Removes a node from its list.
     pub(crate) fn unlink(&self, index: usize) {
         self.take(self.nodes[index]);
     }
@@ -163,7 +163,7 @@ impl Slots {
         black_box(node);
     }
 
-    /// Takes every node off its list, slot by slot, and calls its function; how many there were.
+    /// Removes every node from its list, slot by slot, and calls the function of the node. Returns the number of nodes.
     pub(crate) fn drain(&self) -> usize {
         let mut count = 0;
         for first in &self.first {

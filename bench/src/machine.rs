@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 
-/// The machine, as far as it matters for the figures.
+/// The properties of the machine that matter for the figures.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Machine {
     cpu: String,

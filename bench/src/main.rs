@@ -1,9 +1,9 @@
-//! `cargo run --release -p tickless-bench`: what timers cost here, against peers and against the least that is
-//! possible.
+//! `cargo run --release -p tickless-bench`: the costs of this library's timers, compared with peers and with the lower
+//! limit.
 //!
-//! Each group has one subject called `tickless` and others to compare with. All subjects of a group are measured in
-//! turn, round after round, so that a machine that changes its speed does so for all of them; what counts are the
-//! ratios, taken round by round. Quoted are the median and the spread.
+//! Each group has one subject called `tickless` and other subjects for comparison. All subjects of a group are measured
+//! in turn, round after round, so that a change of the machine's speed affects all of them. The results are the ratios,
+//! computed round by round; the report has their median and spread.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod agreement;
@@ -23,7 +23,8 @@ use clap::Parser;
 
 use harness::{Group, Options, Row};
 
-/// Measures what timers cost: nanoseconds for an operation, and ratios, median and spread over interleaved rounds.
+/// Measures the costs of timers: nanoseconds for an operation, and ratios, with the median and spread over interleaved
+/// rounds.
 ///
 /// A ratio is our figure divided by the subject's, so below 1 is better.
 #[derive(Debug, Parser)]
@@ -37,33 +38,34 @@ use harness::{Group, Options, Row};
     cargo run --release -p tickless-bench -- --only combined --check"
 )]
 struct Arguments {
-    /// Measure only groups whose name contains this.
+    /// Measure only groups whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Rounds for each group; each round measures every subject once.
+    /// Number of rounds for each group; each round measures every subject once.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(3..=1001))]
     rounds: u32,
-    /// A hundredth of the operations: to see that everything runs, not to quote.
+    /// Execute a hundredth of the operations, to see that everything runs; the figures are not for quotation.
     #[arg(long)]
     quick: bool,
     /// Write the rows as JSON to this file, or to standard output if it is "-".
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
-    /// Names of the groups, and nothing else.
+    /// Print the names of the groups, and measure nothing.
     #[arg(long)]
     list: bool,
-    /// Instructions of operations, counted by valgrind, and nothing else; with --check, fail where one takes 3 % more
-    /// than docs/performance.md says.
+    /// Count the instructions of operations by valgrind, and measure nothing else; with --check, fail if an operation
+    /// takes 3 % more than its figure in docs/performance.md.
     #[arg(long)]
     instructions: bool,
     /// Write the instructions into docs/performance.md.
     #[arg(long, requires = "instructions", conflicts_with = "check")]
     write: bool,
-    /// Distance of the library's clock and others from the kernel's, over so many seconds, and nothing else.
+    /// Measure the distance of the library's clock and other clocks from the kernel's clock, over this number of
+    /// seconds, and nothing else.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     agreement: Option<u64>,
-    /// Ten million combined reads of an emulated counter, recorded and checked offline, and nothing else.
+    /// Record ten million combined reads of an emulated counter, check them offline, and measure nothing else.
     #[arg(long)]
     check: bool,
     #[arg(long, hide = true)]
@@ -166,7 +168,7 @@ fn count(arguments: &Arguments) -> ExitCode {
     done.map_or_else(|error| refuse(&error), |()| ExitCode::SUCCESS)
 }
 
-/// Combined reads are the one group that has such a check.
+/// Runs the check of `--check`. Only the group of combined reads has such a check.
 fn check(arguments: &Arguments) -> ExitCode {
     const READS: u64 = 10_000_000;
     let is_meant = |text: &String| "combined".contains(text.as_str());
@@ -187,7 +189,7 @@ fn refuse(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Formats a ratio with two digits at least.
+/// Formats a ratio with at least two digits.
 fn digits(ratio: f64) -> String {
     let places = if ratio < 0.095 { 3 } else { 2 };
     format!("{ratio:.places$}")

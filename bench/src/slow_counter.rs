@@ -1,18 +1,20 @@
-//! An emulated slow counter that all threads share, read by each for itself or combined, with the check of the values
-//! that they read.
+//! An emulated slow counter that all threads share, with a check of the values that the threads read. Each thread reads
+//! the counter itself, or the reads are combined.
 //!
 //! # The emulation
 //!
-//! A device on a bus serves one read at a time, each for [`ACCESS`], in the order in which they came, and goes on with
-//! the next one whether or not the thread that asked still has its CPU. So a read books the next free place in the
-//! queue of the bus, and is busy until that is over. A lock would be held by threads that lost their CPU, which no bus
-//! does, and would punish direct reads for it.
+//! A device on a bus serves one read at a time, in the order of their arrival. Each read takes [`ACCESS`]. The bus
+//! continues with the next read even if the thread of the current read has lost its CPU. So the emulation books the
+//! next free interval of the bus for a read, and the thread spins until this interval is over. A lock would not be a
+//! fair emulation: a thread that lost its CPU would hold the lock, which no bus does, and direct reads would be slower
+//! for that reason.
 //!
 //! # The check
 //!
-//! A [`Record`] has the moments before and behind a read, by the kernel's clock, and what it returned. A read that
-//! began after another one had returned must not have returned less (spec C-6.3). That is checked offline: in the order
-//! of their beginnings each read is compared with the greatest that had ended before.
+//! A [`Record`] has the times before and after a read, by the kernel's clock, and the value that the read returned. A
+//! read that began after another read had ended must not return a smaller value (spec C-6.3). The check runs offline:
+//! in the order of their beginnings, each read is compared with the greatest value of the reads that ended before it
+//! began.
 
 use std::io::{self, Write};
 use std::sync::Barrier;
@@ -26,13 +28,13 @@ use tickless_core::time::convert::Cycles;
 /// The time that the bus is busy with a read, in nanoseconds.
 const ACCESS: u64 = 1_500;
 
-/// A counter that is read.
+/// A counter that threads read.
 pub(crate) trait Read: Sync {
-    /// A value of 32 bits.
+    /// Returns the lower 32 bits of the counter.
     fn read(&self) -> u32;
 }
 
-/// The counter behind the bus. It counts a hundred nanoseconds, and wraps after seven minutes.
+/// The counter on the bus. It counts units of a hundred nanoseconds, and wraps after seven minutes.
 #[derive(Debug)]
 pub(crate) struct SlowRegister {
     start: Instant,
@@ -77,7 +79,7 @@ const fn low(value: u64) -> u32 {
     value as u32
 }
 
-/// Each thread reads it itself.
+/// A counter that each thread reads itself.
 pub(crate) struct Direct<'a>(pub(crate) &'a SlowRegister);
 
 impl Read for Direct<'_> {
@@ -86,7 +88,7 @@ impl Read for Direct<'_> {
     }
 }
 
-/// Reads are combined.
+/// A counter whose reads are combined.
 pub(crate) struct Joined<'a>(Combined<Shared<'a>>);
 
 impl<'a> Joined<'a> {
@@ -113,7 +115,8 @@ impl SlowCounter for Shared<'_> {
     fn mask(&self) {}
     fn unmask(&self, (): ()) {}
 
-    /// The holder may have lost its CPU, perhaps to this very thread: it gets it back before it is replaced.
+    /// Spins first, and then yields. The holder may have lost its CPU, perhaps to this thread; the yields let the
+    /// holder run before it is replaced.
     fn relax(&self, attempt: u32) -> Patience {
         if attempt < ATTEMPTS_MAX {
             std::hint::spin_loop();
@@ -131,7 +134,7 @@ impl SlowCounter for Shared<'_> {
 /// The number of times that a waiter yields before it replaces the holder.
 const YIELDS: u32 = 4;
 
-/// One read: from when to when, in nanoseconds, and what it returned.
+/// One read: its beginning and end, in nanoseconds, and the value that it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {
     begin: u64,
@@ -139,24 +142,25 @@ struct Record {
     value: u32,
 }
 
-/// A read that returned less than one that had ended before it began.
+/// An error: a read returned less than another read that had ended before it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Backwards {
     before: Record,
     after: Record,
 }
 
-/// Checks records of reads, batch after batch, of which none overlaps the next.
+/// A checker of records, batch after batch. No batch overlaps the next batch.
 #[derive(Debug, Default)]
 struct Checker {
-    /// The greatest value of all batches so far.
+    /// The record with the greatest value of all batches so far.
     greatest: Option<Record>,
     checked: u64,
-    /// Pairs of neighbours, by their beginnings, of which the second began before the first had ended.
+    /// The number of pairs of consecutive reads, ordered by their beginnings, in which the second read began before the
+    /// first had ended.
     overlapping: u64,
 }
 
-/// Returns true if `one` is behind `other`, of a counter that wraps.
+/// Returns true if `one` is an earlier value than `other`, for a counter that wraps.
 const fn is_less(one: u32, other: u32) -> bool {
     one.wrapping_sub(other).cast_signed() < 0
 }
@@ -198,7 +202,7 @@ impl Checker {
     }
 }
 
-/// Reads `each` times on each of `threads`, all at once.
+/// Reads the counter `each` times on each of `threads` threads at the same time, and returns the records.
 fn record(counter: &impl Read, threads: u32, each: u64, start: Instant) -> Vec<Record> {
     let together = Barrier::new(threads as usize);
     let nanos = || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -226,11 +230,12 @@ fn record(counter: &impl Read, threads: u32, each: u64, start: Instant) -> Vec<R
     })
 }
 
-/// Reads that are held in memory at a time.
+/// The number of reads whose records are in memory at a time.
 const BATCH: u64 = 1_000_000;
 const THREADS: [u32; 3] = [2, 4, 8];
 
-/// `--check`: `reads` combined reads in all, by 2, 4 and 8 threads in turns, checked; `false` if one went back.
+/// Runs `--check`: makes `reads` combined reads, by 2, 4 and 8 threads in turns, and checks them. Returns false if a
+/// read returned less than an earlier read.
 pub(crate) fn check(reads: u64) -> io::Result<bool> {
     let register = SlowRegister::new();
     let joined = Joined::new(&register);

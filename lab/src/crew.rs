@@ -1,4 +1,4 @@
-//! The messages between the measuring threads and the run.
+//! The signals between a run and the measuring threads that it started.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 
 use crate::failure::Failure;
 
-/// The signals between a run and its threads: the value told at the start, the end, and the cause of an early end.
+/// The signals between a run and its threads: the value that the threads receive at the start, the end, and the cause
+/// of an early end.
 #[derive(Debug)]
 pub(crate) struct Signals<T, B> {
     pub(crate) told: OnceLock<T>,
@@ -35,7 +36,7 @@ impl<T, B: Copy> Signals<T, B> {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Ends the run. Of the thread that does so first, `broken` says why.
+    /// Ends the run. The first thread that ends the run gives the cause by `broken`.
     pub(crate) fn end_with(&self, broken: impl FnOnce() -> B) {
         self.end();
         let mut first = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +49,7 @@ impl<T, B: Copy> Signals<T, B> {
     }
 }
 
-/// The failure of a run whose thread cannot be started.
+/// Returns the failure of a run whose thread cannot be started.
 pub(crate) fn not_started(error: std::io::Error) -> Failure {
     Failure::Machine(format!("cannot start a thread: {error}"))
 }

@@ -25,12 +25,12 @@ impl CheckVerdict {
     }
 }
 
-/// The reasons why a command could not do what it was asked to: what is wrong, where, and what would be right.
+/// The reasons why a command could not do its work. The message says what is wrong, where, and what would be right.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Bad arguments or bad input.
     Input(String),
-    /// The machine, or what this user may do on it, lacks something that was asked for.
+    /// The machine lacks something that the command needs, or the user lacks a permission.
     Machine(String),
 }
 

@@ -1,4 +1,4 @@
-//! The way from the demo's build to the one with all commands.
+//! The handover from the demo's build to a build with all commands.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -8,14 +8,14 @@ use crate::failure::Failure;
 
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
 
-/// The arguments of a call of anything but the demo. `call` begins with the name of the program.
+/// Returns the arguments of a call of any command but the demo. `call` begins with the name of the program.
 pub(crate) fn is_needed(call: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let arguments: Vec<OsString> = call.into_iter().skip(1).collect();
     let is_demo = arguments.first().is_some_and(|first| first == "demo");
     (!is_demo).then_some(arguments)
 }
 
-/// Becomes cargo, which builds all commands and becomes the one that was asked for. Returns only where that fails.
+/// Replaces the process with cargo, which builds all commands and runs the requested one. Returns only if that fails.
 #[cfg(not(feature = "full"))]
 pub(crate) fn run(arguments: &[OsString]) -> Failure {
     use std::os::unix::process::CommandExt as _;

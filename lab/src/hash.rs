@@ -1,6 +1,6 @@
-//! A number that says whether two texts are the same.
+//! A hash that shows whether two texts are the same.
 
-/// FNV-1a: it tells files apart, and withstands no attack.
+/// An FNV-1a hash, which distinguishes files, and withstands no attack.
 #[derive(Debug)]
 pub(crate) struct Hash(u64);
 
@@ -9,7 +9,7 @@ impl Hash {
         Self(0xCBF2_9CE4_8422_2325)
     }
 
-    /// Adds `text`, and that it ends here.
+    /// Adds `text`, and a mark of its end.
     pub(crate) fn add(&mut self, text: impl AsRef<[u8]>) {
         for byte in text.as_ref().iter().chain(&[0xFF]) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);

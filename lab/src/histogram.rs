@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The longest time that is told apart from longer ones.
+/// The longest time that a histogram distinguishes from longer ones.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Digits of a time that are kept.
+/// The significant digits of a time that are kept.
 const DIGITS: u8 = 3;
 
-/// An empty histogram for times up to a minute.
+/// Returns an empty histogram for times up to a minute.
 pub(crate) fn new() -> Histogram<u64> {
     let longest = u64::try_from(LONGEST.as_nanos()).unwrap_or(u64::MAX);
     Histogram::new_with_max(longest, DIGITS).expect("three digits and a minute are within bounds")
@@ -20,7 +20,7 @@ pub(crate) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
 }
 
-/// The time that `share` of all stay below; `None` if there are too few for one of them to be above.
+/// Returns the time that `share` of all times stay below; `None` if there are too few times for one to be above.
 pub(crate) fn quantile(histogram: &Histogram<u64>, share: f64) -> Option<u64> {
     let above = histogram.len() as f64 * (1.0 - share);
     // Half of two is one, whatever the type makes of 1 - 0.5.

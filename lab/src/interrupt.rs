@@ -1,4 +1,4 @@
-//! Ctrl-C ends a run early and leaves a whole report; a second one, if the first does not seem to help, the process.
+//! The handling of Ctrl-C: the first one ends a run early and leaves a whole report; a second one ends the process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use signal_hook::flag;
 
 use crate::failure::Failure;
 
-/// The flag that the run was asked to end.
+/// The flag that is set when the user asks the run to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     flag: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ pub(crate) struct Interrupt {
     noticed: Arc<OnceLock<()>>,
 }
 
-/// Signals that come so soon after the first one mean the same: `timeout` sends each twice.
+/// Signals that come so soon after the first one count as the same request: `timeout` sends each signal twice.
 const SAME: Duration = Duration::from_millis(500);
 
 /// The exit status that a shell shows for a process that SIGINT ended.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::units;
 
-/// The properties of a machine that a reader needs to compare figures with his own.
+/// The properties of a machine that a reader needs to compare figures with those of another machine.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
@@ -17,7 +17,7 @@ pub(crate) struct Machine {
     /// True if this is a virtual machine, whose timers fire through its host.
     pub(crate) is_virtual: bool,
     pub(crate) clock_source: Option<String>,
-    /// The frequency governor of the first CPU. Without one, the machine or its host decides alone.
+    /// The frequency governor of the first CPU; `None` if the machine or its host controls the frequency alone.
     pub(crate) governor: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// One line for people.
+    /// Describes the machine in one line.
     pub(crate) fn summary(&self) -> String {
         let virtual_machine = if self.is_virtual {
             ", virtual machine"
@@ -69,7 +69,7 @@ impl Machine {
     }
 }
 
-/// The content of a file that has one line; `None` if it cannot be read or is empty.
+/// Returns the content of a file that has one line; `None` if the file cannot be read or is empty.
 pub(crate) fn line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let text = text.trim();

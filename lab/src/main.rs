@@ -1,9 +1,10 @@
-//! The `tickless` command: shows, measures and inspects what the library does.
+//! The `tickless` command, which shows, measures and inspects the behaviour of the library.
 //!
-//! Arguments, printing and reports live here, and no mechanism: whatever is measured is the library's public interface.
+//! This crate has arguments, printing and reports, but no mechanism: all measurements use the library's public
+//! interface.
 //!
-//! Without the feature `full` the command holds the demo alone, which builds in a fraction of the time; it hands all
-//! other commands over to a build that has them.
+//! Without the feature `full` the command holds the demo alone, which builds in a fraction of the time; all other
+//! commands start a build that has them.
 
 #![cfg_attr(
     not(feature = "full"),
@@ -158,7 +159,7 @@ fn command_line() -> String {
     words.join(" ")
 }
 
-/// Lets the options themselves say what is wrong with a negative number, which otherwise is an unknown option.
+/// Lets each option report the error for a negative number, which otherwise would be an unknown option.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|option| {
         let has_value = option.get_action().takes_values();
@@ -178,7 +179,7 @@ fn main() -> ExitCode {
     end(arguments.command.run())
 }
 
-/// The exit code for `result`, and its failure on standard error.
+/// Returns the exit code for `result`, and prints a failure on standard error.
 fn end(result: Result<CheckVerdict, Failure>) -> ExitCode {
     match result {
         Ok(verdict) => verdict.exit_code(),
@@ -200,7 +201,7 @@ mod tests {
     use clap::{Command, CommandFactory};
     use std::path::Path;
 
-    /// The commands of the library in the help of `command` and of all below it.
+    /// Collects the example commands in the help of `command` and of all its subcommands.
     fn examples(command: &Command, into: &mut Vec<String>) {
         let help = command.get_after_long_help();
         let help = help.map_or_else(String::new, ToString::to_string);
@@ -215,7 +216,8 @@ mod tests {
         }
     }
 
-    /// The lines of the pages that call the command, by its name, by cargo's, or by that of its package.
+    /// Returns the lines of the documentation that call the command, by its name, by cargo, or by the name of its
+    /// package.
     fn lines_of_pages() -> Vec<String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let words = |line: &str| {

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Place};
 
-/// Prints what a shell needs to complete the options of this command.
+/// Prints the file by which a shell completes the options of this command.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = COMPLETIONS)]
 pub(crate) struct Completions {
@@ -60,7 +60,7 @@ pub(crate) fn man(arguments: &Man) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::Passed)
 }
 
-/// Writes the page of a command, and of all below it.
+/// Writes the page of a command, and the pages of all its subcommands.
 fn pages(command: &Command, name: &str, directory: &Path) -> Result<(), Failure> {
     let file = Place::File(directory.join(format!("{name}.1")));
     OutFile::prepare(&file)?.write(&page(command, name)?)?;

@@ -13,22 +13,22 @@ pub(crate) enum MarkVerdict {
     NotMeasured,
 }
 
-/// A figure that was promised, with what was measured.
+/// A promised figure, with the measured one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Mark {
     /// The mark in words.
     pub(crate) mark: String,
     pub(crate) verdict: MarkVerdict,
     pub(crate) figure: Option<Spread>,
-    /// The reason why there is no figure.
+    /// The reason why the figure was not measured.
     pub(crate) why: Option<String>,
-    /// The figure as people read it.
+    /// The figure as text for people.
     #[serde(skip)]
     shown: String,
 }
 
 impl Mark {
-    /// Judges `figure` by `holds`; without a figure, its error says why there is none.
+    /// Judges `figure` by `holds`; if there is no figure, its error is the reason.
     pub(crate) fn new(
         mark: impl Into<String>,
         figure: Result<Spread, String>,
@@ -55,7 +55,7 @@ impl Mark {
         }
     }
 
-    /// The median of the figure is `limit` at most.
+    /// Makes a mark that holds if the median of the figure is `limit` at most.
     pub(crate) fn at_most(
         limit: f64,
         mark: impl Into<String>,
@@ -65,7 +65,7 @@ impl Mark {
         Self::new(mark, figure, show, |figure| figure.median <= limit)
     }
 
-    /// The median of the figure is `limit` at least.
+    /// Makes a mark that holds if the median of the figure is `limit` at least.
     pub(crate) fn at_least(
         limit: f64,
         mark: impl Into<String>,
@@ -75,7 +75,7 @@ impl Mark {
         Self::new(mark, figure, show, |figure| figure.median >= limit)
     }
 
-    /// `mark: at most 100 cycles for a start: 92.0 (90.1 to 95.0), holds`.
+    /// Formats the mark as a line: `mark: at most 100 cycles for a start: 92.0 (90.1 to 95.0), holds`.
     pub(crate) fn line(&self) -> String {
         let (mark, shown) = (&self.mark, &self.shown);
         match self.verdict {
@@ -89,7 +89,7 @@ impl Mark {
     }
 }
 
-/// Returns the ratio of the first to the second of each pair.
+/// Returns the spread of the ratios of the first to the second of each pair.
 pub(crate) fn ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Spread> {
     let ratio = |(one, other): (f64, f64)| one / other.max(f64::MIN_POSITIVE);
     Spread::of(pairs.into_iter().map(ratio))

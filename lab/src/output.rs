@@ -1,4 +1,5 @@
-//! Standard output, which may be closed at any time, and files, which are written whole or not at all.
+//! The output of commands: standard output, which its reader may close at any time, and files, which are written whole
+//! or not at all.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -45,7 +46,7 @@ impl From<OsString> for Place {
     }
 }
 
-/// The output for people: standard output, unless that is kept for JSON or the user asked for silence.
+/// The output for people: standard output, unless it is reserved for JSON or the user asked for silence.
 #[derive(Debug)]
 pub(crate) struct Screen {
     silent: bool,
@@ -59,17 +60,17 @@ impl Screen {
         }
     }
 
-    /// Returns true if printed text is seen.
+    /// Returns true if printed text is visible to the user.
     pub(crate) fn is_shown(&self) -> bool {
         !self.silent
     }
 
-    /// Prints `text`; what a terminal would obey is shown instead.
+    /// Prints `text`; characters that a terminal would obey are escaped.
     pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
         self.print_obeyed(&shown::text(text))
     }
 
-    /// Prints `text` as it is, with what the terminal is to do. Nothing in it comes from a file.
+    /// Prints `text` with its control sequences, which the terminal obeys. No part of the text comes from a file.
     pub(crate) fn print_obeyed(&self, text: &str) -> Result<(), Failure> {
         if self.silent {
             return Ok(());
@@ -78,7 +79,7 @@ impl Screen {
     }
 }
 
-/// Writes to standard output. A reader who left wants no more, which is no error.
+/// Writes to standard output. A reader that closed the pipe wants no more output, which is no error.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -89,7 +90,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// One line about what goes on, on a terminal's standard error; written over again and again, and gone at the end.
+/// A line of progress on a terminal's standard error. Each update overwrites the line, and the end erases it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -121,11 +122,11 @@ impl Drop for Progress {
     }
 }
 
-/// A file that is to be written at the end of a run. Whether it can be is known at the beginning.
+/// A file that is written at the end of a run. An error of opening the file is reported at the beginning.
 #[derive(Debug)]
 pub(crate) enum OutFile {
     StandardOutput,
-    /// A file on the file system of its target, until it is whole.
+    /// A file on the file system of its target, which replaces the target when it is complete.
     Temporary {
         file: Unfinished,
         target: PathBuf,
@@ -137,16 +138,17 @@ pub(crate) enum OutFile {
     },
 }
 
-/// A file that nothing is left of, unless it is put in its place.
+/// An incomplete file, which vanishes unless it is moved to its target.
 #[derive(Debug)]
 pub(crate) enum Unfinished {
-    /// A file without a name, of which nothing is left when the process ends.
+    /// A file without a name, which vanishes when the process ends.
     Nameless { file: File, directory: PathBuf },
-    /// A file with a name, where the file system knows no other; a process that is killed leaves it behind.
+    /// A file with a name, for file systems that do not support files without one; a killed process leaves the file
+    /// behind.
     Named(NamedTempFile),
 }
 
-/// The prefix of files that are not in their place yet.
+/// The prefix of the names of incomplete files.
 const PREFIX: &str = ".tickless-";
 
 impl Unfinished {
@@ -179,7 +181,7 @@ impl Unfinished {
         }
     }
 
-    /// Puts it in its place, and what was there away, at once.
+    /// Moves the file to its target, and replaces an existing file atomically.
     fn persist(self, target: &Path) -> io::Result<()> {
         let (file, directory) = match self {
             Self::Named(file) => {
@@ -201,7 +203,7 @@ impl Unfinished {
 }
 
 impl OutFile {
-    /// Sees to it that `place` can be written to.
+    /// Prepares `place` for writing, or fails if it cannot be written to.
     pub(crate) fn prepare(place: &Place) -> Result<Self, Failure> {
         match place {
             Place::StandardOutput => Ok(Self::StandardOutput),

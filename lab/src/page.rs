@@ -1,4 +1,5 @@
-//! Pages about measurements and simulations: one file that needs nothing else, for eyes, keyboards and screen readers.
+//! HTML pages about measurements and simulations: each is one file without dependencies, usable with a mouse, a
+//! keyboard or a screen reader.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -15,33 +16,33 @@ use crate::shown;
 /// The style sheet: one column, tables that scroll, dark or light as the reader has it, and print.
 pub(crate) const STYLE: &str = include_str!("page.css");
 
-/// The legend of a plot: the name of each series beside a piece of its line.
+/// Returns the legend of a plot: the name of each series next to a piece of its line.
 pub(crate) fn legend<'n>(entries: impl IntoIterator<Item = (Ink, &'n str)>) -> Markup {
     html! {
         p.legend { @for (ink, name) in entries { span class=(ink.class) { (name) } } }
     }
 }
 
-/// A figure that a page begins with, and what it is beside.
+/// A figure at the top of a page, with its description.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
     pub(crate) figure: String,
     pub(crate) what: String,
 }
 
-/// The few figures that a page begins with.
+/// Returns the few figures at the top of a page.
 pub(crate) fn numbers(numbers: &[Number]) -> Markup {
     html! {
         div.numbers { @for number in numbers { p { b { (number.figure) } span { (number.what) } } } }
     }
 }
 
-/// Wraps the part of a page behind the picture that it begins with.
+/// Wraps the part of a page that follows the plot at its top.
 pub(crate) fn all_figures(body: &Markup) -> Markup {
     html! { details.all { summary { "All figures" } (body) } }
 }
 
-/// Returns what reads the value of `--report`. A wrong one is refused before anything is asked of the machine.
+/// Returns the parser for the value of `--report`. A wrong value is refused before the command does any work.
 pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == OsStr::new("-") {
@@ -58,7 +59,7 @@ pub(crate) fn prepare(report: Option<&PathBuf>) -> Result<Option<OutFile>, Failu
         .transpose()
 }
 
-/// A page with its headings.
+/// Returns a page with its headings.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
     let title = &*shown::line(title);
     let body = html! {
@@ -73,7 +74,7 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
     whole(title, &body)
 }
 
-/// The whole page, whose body this is.
+/// Returns the whole page around `body`.
 pub(crate) fn whole(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -91,7 +92,7 @@ pub(crate) fn whole(title: &str, body: &Markup) -> String {
     shown::text(&page.into_string()).into_owned()
 }
 
-/// A plot with what to say about it, and its figures.
+/// Returns a plot with its caption and its figures.
 pub(crate) fn figure(drawn: Drawn, caption: &Markup) -> Markup {
     let name = plain(&caption.0);
     let is_large = drawn.narrow.is_some();
@@ -114,7 +115,7 @@ pub(crate) fn figure(drawn: Drawn, caption: &Markup) -> Markup {
     }
 }
 
-/// The words of a caption.
+/// Returns the words of a caption without markup.
 fn plain(markup: &str) -> String {
     let mut text = String::new();
     let mut is_inside = true;
@@ -129,7 +130,7 @@ fn plain(markup: &str) -> String {
     text
 }
 
-/// A drawing with a name for readers who do not see it. `name` is escaped already.
+/// Returns a drawing with a name for readers who do not see it. `name` must be escaped already.
 fn named(svg: &str, name: &str, kind: &str) -> String {
     let mut hash = Hash::new();
     hash.add(svg);

@@ -1,4 +1,4 @@
-//! Plots as SVG, drawn in plain colours that the page's style sheet replaces by its own.
+//! Plots as SVG, drawn in plain colours. The page's style sheet replaces the colours by its own.
 
 pub(crate) mod costs;
 
@@ -28,13 +28,13 @@ const fn ink(class: &'static str, red: u8, green: u8, blue: u8) -> Ink {
     }
 }
 
-/// tokio's, in every report.
+/// The colour of tokio, in every report.
 pub(crate) const TOKIO: Ink = ink("tokio", 0xcc, 0, 0);
 
-/// tokio's, where it takes part in a second way.
+/// The colour of tokio where it takes part in a second configuration.
 pub(crate) const TOKIO_AGAIN: Ink = ink("tokio-2", 0xaa, 0, 0);
 
-/// Tickless's, in every report: one colour, and dashes or a tint for each further way to run it.
+/// The colours of Tickless, in every report: one colour, with dashes or a tint for each further configuration.
 pub(crate) const TICKLESS: [Ink; 4] = [
     ink("tickless", 0, 0, 0xcc),
     ink("tickless-2", 0, 0, 0xaa),
@@ -50,7 +50,7 @@ pub(crate) const OTHERS: [Ink; 4] = [
     ink("other", 0, 0, 0),
 ];
 
-/// Inks for subjects in their order, given which of them are Tickless and which tokio.
+/// Returns inks for subjects in their order, by the family of each subject.
 ///
 /// # Panics
 ///
@@ -87,12 +87,12 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A plot for wide pages, one for narrow ones where there is a difference, and its figures.
+/// A plot for wide pages, a plot for narrow pages if it differs, and the figures of the plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) wide: String,
     pub(crate) narrow: Option<String>,
-    /// The same for readers without a pointer, and without eyes.
+    /// The figures as a table, for readers without a pointer or with a screen reader.
     pub(crate) data: Markup,
 }
 
@@ -101,9 +101,9 @@ pub(crate) struct Drawn {
 struct Shape {
     size: (u32, u32),
     letters: u32,
-    /// Room left of the axis, and right of it.
+    /// The space left of the axis, and right of it.
     sides: (u32, u32),
-    /// Each so many decades have a label.
+    /// The number of decades for each label.
     labels: i32,
 }
 
@@ -121,16 +121,17 @@ const NARROW: Shape = Shape {
     labels: 2,
 };
 
-/// Points nearer than this to the one before are not drawn: a hundredth is less than the width of the line.
+/// The distance below which a point is not drawn after the point before: a hundredth is less than the width of the
+/// line.
 const NEAR: f64 = 0.01;
 
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Machine(format!("cannot draw a plot: {error}"))
 }
 
-/// The whole decades that hold the times of all these curves, for plots that are to be compared.
+/// Returns the whole decades that hold the times of all these curves, for plots that are to be compared.
 ///
-/// How much less than a microsecond late something was matters only where all of it was.
+/// Times below a microsecond are shown only if all times of a curve are below a microsecond.
 pub(crate) fn times(curves: &[Curve]) -> Range<f64> {
     let latest = curves.iter().filter_map(|curve| curve.points.last());
     let shortest = decades(latest.map(|point| point.0)).start.min(MICROSECOND);
@@ -140,7 +141,7 @@ pub(crate) fn times(curves: &[Curve]) -> Range<f64> {
 
 const MICROSECOND: f64 = 1e3;
 
-/// Draws the share of the total that was at least so late, on logarithmic axes: time in nanoseconds across, share
+/// Draws the share of all events that were at least so late, on logarithmic axes: time in nanoseconds across, share
 /// upwards.
 pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<Drawn, Failure> {
     Ok(Drawn {
@@ -221,7 +222,7 @@ fn tails_of(curves: &[Curve], across: &Range<f64>, shape: Shape) -> Result<Strin
     Ok(svg)
 }
 
-/// Returns true if this decade has a label, where one decade of each `each` has one.
+/// Returns true if this decade has a label, where one decade of every `each` has a label.
 fn is_labelled(at: f64, across: &Range<f64>, each: i32) -> bool {
     #[expect(
         clippy::cast_possible_truncation,
@@ -231,7 +232,7 @@ fn is_labelled(at: f64, across: &Range<f64>, each: i32) -> bool {
     decade % each == 0
 }
 
-/// A logarithmic axis with a tick at each power of ten.
+/// Draws a logarithmic axis with a tick at each power of ten.
 fn axis(
     range: &Range<f64>,
 ) -> impl Ranged<ValueType = f64, FormatOption = plotters::coord::ranged1d::DefaultFormatting> + use<>
@@ -246,7 +247,7 @@ fn axis(
     scale.with_key_points(ticks)
 }
 
-/// The whole decades around `values`; at least one.
+/// Returns the whole decades around `values`; at least one decade.
 fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
     let positive = values.filter(|value| *value > 0.0);
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
@@ -262,7 +263,7 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
     start..end.max(start * 10.0)
 }
 
-/// Returns the points that can be seen apart, for a smaller file.
+/// Returns only the points that can be distinguished in the plot, for a smaller file.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     for (place, &(x, y)) in points.iter().enumerate() {
@@ -276,7 +277,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     kept
 }
 
-/// `1 µs`, `10 µs`: the label of a power of ten.
+/// Formats the label of a power of ten: `1 µs`, `10 µs`.
 fn tick(nanos: f64) -> String {
     let (scale, unit) = match nanos {
         _ if nanos >= 0.999e9 => (1e9, "s"),
@@ -287,7 +288,7 @@ fn tick(nanos: f64) -> String {
     format!("{:.0} {unit}", nanos / scale)
 }
 
-/// A power of ten as a share, with as many digits as it takes.
+/// Formats a power of ten as a share, with as many digits as necessary.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     #[expect(
@@ -299,7 +300,7 @@ fn percent(share: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
-/// One bar, with its figure behind it.
+/// One bar, with the text of its figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) ink: Ink,
@@ -311,16 +312,16 @@ pub(crate) struct Bar {
 const BAR_WIDTH: i32 = 340;
 const BAR_STEP: i32 = 28;
 const BAR_LEFT: i32 = 112;
-/// Room for the figure behind the longest bar.
+/// The space for the figure after the longest bar.
 const BAR_RIGHT: i32 = 70;
 
-/// Bars below each other, from zero, on a scale of their own.
+/// Draws horizontal bars in rows, from zero, on a scale of their own.
 pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
     let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     bars_to(longest, None, bars)
 }
 
-/// Bars below each other, from zero to `longest`, with a line at `mark`.
+/// Draws horizontal bars in rows, from zero to `longest`, with a line at `mark`.
 pub(crate) fn bars_to(longest: f64, mark: Option<f64>, bars: &[Bar]) -> Result<Drawn, Failure> {
     let end_of = |value: f64| {
         let room = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT);
@@ -385,11 +386,11 @@ pub(crate) struct Dots {
     pub(crate) ink: Ink,
     pub(crate) name: String,
     pub(crate) values: Vec<f64>,
-    /// The figure behind the strip.
+    /// The text of the figure after the strip.
     pub(crate) text: String,
 }
 
-/// Strips of dots below each other on one logarithmic scale: where values lie, and how far apart.
+/// Draws strips of dots in rows on one logarithmic scale, which show the positions and the spread of values.
 pub(crate) fn dots(strips: &[Dots]) -> Result<Drawn, Failure> {
     let values = strips.iter().flat_map(|strip| &strip.values);
     let range = decades(values.copied());
@@ -455,7 +456,7 @@ pub(crate) fn dots(strips: &[Dots]) -> Result<Drawn, Failure> {
     })
 }
 
-/// The points of a tail plot: for each value of a histogram, the share of all that was at least that.
+/// Returns the points of a tail plot: for each value of a histogram, the share of all events with at least this value.
 pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64, f64)> {
     let total = histogram.len() as f64;
     let mut above = histogram.len();

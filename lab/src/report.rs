@@ -1,8 +1,8 @@
-//! A report: what a command found, told once for each of its readers.
+//! A report: the findings of a command, formatted for each kind of reader.
 //!
-//! A terminal gets it as lines, a browser as a page, in the same order for all commands. `latency` and `noise` print in
-//! the format of another program, which they make themselves; of them there is a page only. What scripts read is JSON,
-//! a document of each command's own.
+//! The report is lines on a terminal and a page in a browser, in the same order for all commands. `latency` and `noise`
+//! print in the format of another program by themselves, and use only the page. For scripts, each command has a JSON
+//! document of its own.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -22,11 +22,11 @@ pub(crate) const UNOPTIMISED: &str =
 pub(crate) struct Report {
     /// The heading of the page.
     pub(crate) heading: &'static str,
-    /// The run in a sentence, without its full stop.
+    /// A sentence about the run, without its full stop.
     pub(crate) lead: String,
     /// The machine in a line.
     pub(crate) machine: String,
-    /// Sentences on what did not run, or not as it was asked, without their full stops.
+    /// Sentences about subjects that did not run, or not as requested, without their full stops.
     pub(crate) complaints: Vec<String>,
     /// Each table with its heading.
     pub(crate) tables: Vec<(Cow<'static, str>, Grid)>,
@@ -38,14 +38,14 @@ pub(crate) struct Report {
     pub(crate) graphic: Graphic,
 }
 
-/// The parts of a report that only a page has.
+/// The parts of a report that only an HTML page has.
 #[derive(Debug, Default)]
 pub(crate) struct Graphic {
-    /// The figures that the page begins with.
+    /// The figures at the top of the page.
     pub(crate) numbers: Vec<Number>,
     /// Plots, with their headings.
     pub(crate) plots: Option<Markup>,
-    /// Figures besides those of the tables.
+    /// Figures in addition to those of the tables.
     pub(crate) figures: Option<Markup>,
     /// Explanations of words and figures.
     pub(crate) reading: Option<Markup>,
@@ -83,7 +83,7 @@ impl Report {
         text
     }
 
-    /// Formats the report as a page: figures and plots first, then what they say, and all figures behind them.
+    /// Formats the report as a page: figures and plots first, then the conclusions, and then all figures.
     pub(crate) fn page(&self) -> String {
         let graphic = &self.graphic;
         let has_figures =

@@ -1,4 +1,4 @@
-//! The common header of the JSON of all programs of the collection rt-tests, for the scripts that read it.
+//! The common header of the JSON documents of the rt-tests programs, for scripts that read it.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::machine::line;
 
-/// The head of a document; `library` those programs have not, and readers of their files leave it alone.
+/// Returns the head of a document. The field `library` does not exist in rt-tests; readers of its files ignore the
+/// field.
 pub(crate) fn head(began: SystemTime, failed: bool, threads: usize) -> Value {
     let system = rustix::system::uname();
     json!({
@@ -30,7 +31,7 @@ pub(crate) fn head(began: SystemTime, failed: bool, threads: usize) -> Value {
     })
 }
 
-/// `Sat, 21 Nov 2026 08:48:30 +0000`.
+/// Formats a date: `Sat, 21 Nov 2026 08:48:30 +0000`.
 fn date(time: SystemTime) -> String {
     httpdate::fmt_http_date(time).replace("GMT", "+0000")
 }

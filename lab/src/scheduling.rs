@@ -1,6 +1,7 @@
-//! The scheduling of the calling thread by the kernel: its CPU, its priority.
+//! The scheduling of the calling thread by the kernel: its CPU, its policy and its priority.
 //!
-//! The options that ask for it differ from command to command, so that errors name the option that was used.
+//! The functions take the name of the option that asked for the setting, because it differs from command to command and
+//! errors name it.
 
 use clap::ValueEnum;
 use rustix::thread::sched_setaffinity;
@@ -80,7 +81,7 @@ pub(crate) fn pin_to(cpus: &CpuSet, option: &str) -> Result<(), Failure> {
     })
 }
 
-/// A policy without priorities, unless threads have it anyway.
+/// Sets a policy without priorities, unless it is the default of threads.
 fn set_normal(policy: Policy) -> Result<(), Failure> {
     let normal = match policy {
         Policy::Batch => NormalThreadSchedulePolicy::Batch,

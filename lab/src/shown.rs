@@ -1,13 +1,13 @@
-//! Text that came from a file, made fit to be shown.
+//! Text from a file, escaped so that it can be shown safely.
 //!
-//! A name in a scenario, a profile or a trace can hold anything. A terminal obeys some of it, a page shows text in
-//! another order, and a line break makes a line that the command never said. Everything that is shown goes through
-//! [`text`] at the edge: [`output`](crate::output) and the pages. What belongs on one line goes through [`line`] where
-//! it is put there: names, cells of tables, the error at the end. JSON has an escaping of its own.
+//! A name in a scenario, a profile or a trace can hold any characters. A terminal obeys some of them, some make a page
+//! show text in another order, and a line break makes a line that the command never printed. All shown text passes
+//! through [`text`] in [`output`](crate::output) and in the pages. Text that belongs on one line also passes through
+//! [`line`] where the line is made: names, cells of tables, the error at the end. JSON has an escaping of its own.
 
 use std::borrow::Cow;
 
-/// Escapes all that a terminal or a page would obey rather than show. Line breaks and tabs stay.
+/// Escapes all characters that a terminal or a page would obey rather than show. Line breaks and tabs stay.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| {
         is_obeyed(letter) && !matches!(letter, '\n' | '\t')
@@ -34,7 +34,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Control characters, of both tables; other breaks of lines and paragraphs; and what turns the direction of text.
+/// Returns true for control characters, for other breaks of lines and paragraphs, and for characters that change the
+/// direction of text.
 fn is_obeyed(letter: char) -> bool {
     letter.is_control()
         || matches!(

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The median of some values, and how far they lie apart.
+/// The median of some values, and the distance between the smallest and the largest value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -13,27 +13,29 @@ pub(crate) struct Spread {
     pub(crate) rounds: usize,
 }
 
-/// Rounds that each of two figures needs for a verdict: two values lie on one side of two others by chance once in
-/// three times, three of three once in ten.
+/// The number of rounds that each of two figures needs for a verdict. With two rounds, both values of a figure lie on
+/// one side of the other's by chance once in three times; with three rounds, once in ten.
 pub(crate) const ROUNDS_MIN: usize = 3;
-/// Figures whose medians differ by less than that read the same.
+/// The ratio of two medians below which the two figures read the same.
 const RATIO_MIN: f64 = 1.005;
 
 /// The result of comparing two figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// The first one is less, by this factor of medians, and each of its values than each of the other.
+    /// The first figure is less by this factor of the medians. Each of its values is less than each value of the
+    /// second.
     Less(f64),
-    /// The other way around.
+    /// The first figure is more by this factor of the medians. Each of its values is more than each value of the
+    /// second.
     More(f64),
-    /// The values of the two overlap, or their medians read the same.
+    /// The values of the two figures overlap, or their medians read the same.
     NoDifference,
-    /// A side has fewer than [`ROUNDS_MIN`] values.
+    /// One of the two figures has fewer than [`ROUNDS_MIN`] values.
     TooFew,
 }
 
 impl Spread {
-    /// `None` for no value at all.
+    /// Returns the spread of the values; `None` if no value is given.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values
             .into_iter()
@@ -50,13 +52,15 @@ impl Spread {
         })
     }
 
-    /// Half of what the rounds lie apart, as a share of the median; `None` if fewer than [`ROUNDS_MIN`] tell.
+    /// Returns half of the distance between the smallest and the largest value, as a share of the median; `None` for
+    /// fewer than [`ROUNDS_MIN`] rounds.
     pub(crate) fn half_apart(&self) -> Option<f64> {
         let share = (self.max - self.min) / 2.0 / self.median;
         (self.rounds >= ROUNDS_MIN && share.is_finite()).then_some(share)
     }
 
-    /// Compares the values of two figures: one is less only if each of its values is less than each of the other's.
+    /// Compares the values of two figures. One figure is less only if each of its values is less than each value of the
+    /// other.
     pub(crate) fn compare(&self, other: &Self) -> Outcome {
         let ratio = |more: f64, less: f64| more / less.max(f64::MIN_POSITIVE);
         let (less, more) = (
@@ -74,7 +78,7 @@ impl Spread {
         }
     }
 
-    /// The same in another unit, or as people read it.
+    /// Formats the median and the spread with the function `show`, which may convert the unit.
     pub(crate) fn show(&self, show: impl Fn(f64) -> String) -> String {
         let [median, min, max] = [self.median, self.min, self.max].map(show);
         if min == max {

@@ -1,4 +1,5 @@
-//! A file that is too long to be kept until it is written, compressed if its name says so.
+//! A file that is written piece by piece because its content is too long for memory. It is compressed if its name says
+//! so.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,7 +26,7 @@ enum Pieces {
 pub(crate) struct Stream {
     file: OutFile,
     pieces: Pieces,
-    /// Bytes that went to the file.
+    /// The number of bytes that were written to the file.
     written: u64,
     failed: Option<io::Error>,
 }
@@ -34,7 +35,7 @@ impl Stream {
     /// The number of bytes written at once.
     const PIECE: usize = 1 << 20;
 
-    /// Writes to `file`, which is that of `place`.
+    /// Makes a stream to `file`, which was prepared for `place`.
     pub(crate) fn new(file: OutFile, place: &Place) -> Self {
         let buffer = Vec::with_capacity(Self::PIECE);
         let pieces = if is_compressed(place) {
@@ -62,12 +63,12 @@ impl Stream {
         buffer
     }
 
-    /// Returns true if the file failed, and further bytes are dropped.
+    /// Returns true if a write to the file failed, after which further bytes are dropped.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Returns the number of bytes that went to the file so far.
+    /// Returns the number of bytes that were written to the file so far.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
@@ -87,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// The rest is written, and the file is there; how many bytes it has.
+    /// Writes the rest, puts the file in its place, and returns the number of its bytes.
     pub(crate) fn finish(mut self) -> Result<u64, Failure> {
         self.flush();
         if let Pieces::Compressed(_, encoder) = &mut self.pieces {
@@ -115,7 +116,7 @@ impl Stream {
     }
 }
 
-/// Writes what is in `buffer`, unless that failed before.
+/// Writes the content of `buffer`, unless an earlier write failed.
 fn put(
     file: &mut OutFile,
     buffer: &mut Vec<u8>,
@@ -141,7 +142,8 @@ fn extension(path: &Path) -> Option<&str> {
     path.extension()?.to_str()
 }
 
-/// Refuses names of ways to compress that there are not, which would be expected to.
+/// Refuses the extensions of compressions that the command does not offer, because a user would expect a compressed
+/// file.
 pub(crate) fn check_name(place: &Place) -> Result<(), Failure> {
     let Place::File(path) = place else {
         return Ok(());

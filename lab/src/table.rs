@@ -4,14 +4,14 @@ use maud::{Markup, html};
 
 use crate::shown;
 
-/// A table whose first columns are names and whose others are figures.
+/// A table in which the first columns are names and the other columns are figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     pub(crate) head: Vec<&'static str>,
     /// The number of columns that hold names.
     pub(crate) left: usize,
     pub(crate) rows: Vec<Vec<String>>,
-    /// A sentence below it; or nothing.
+    /// A sentence below the table; empty for none.
     pub(crate) note: &'static str,
 }
 
@@ -30,7 +30,7 @@ impl Grid {
         text
     }
 
-    /// The same for pages.
+    /// Formats the table for a page.
     pub(crate) fn html(&self) -> Markup {
         html! {
             (html(&self.head, self.left, &self.rows))
@@ -46,7 +46,7 @@ pub(crate) enum Align {
     Right,
 }
 
-/// A table with a head. Columns without an alignment of their own are figures, which keep to the right.
+/// Formats a table with a head. Columns without an alignment of their own hold figures, which are aligned to the right.
 pub(crate) fn table(head: &[&str], aligns: &[Align], rows: Vec<Vec<String>>) -> String {
     let head: Vec<String> = head.iter().map(ToString::to_string).collect();
     let rows = std::iter::once(head).chain(rows);
@@ -79,13 +79,13 @@ pub(crate) fn table(head: &[&str], aligns: &[Align], rows: Vec<Vec<String>>) -> 
     out
 }
 
-/// Columns beyond which a page has room for small letters only.
+/// The number of columns above which a page needs small letters.
 const MANY: usize = 8;
-/// Columns that a narrow page has room for.
+/// The number of columns that fit a narrow page.
 const FEW: usize = 4;
 
-/// A table that scrolls sideways where there is no room, says so, and can be scrolled with keys. The first `left`
-/// columns are names.
+/// Formats a table that scrolls sideways where the page is too narrow. The table says that it scrolls, and keys can
+/// scroll it. The first `left` columns are names.
 pub(crate) fn html<H: AsRef<str>>(head: &[H], left: usize, rows: &[Vec<String>]) -> Markup {
     html! {
         div.wide.many[head.len() > FEW].dense[head.len() > MANY] tabindex="0" role="region"

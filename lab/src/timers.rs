@@ -1,7 +1,7 @@
-//! `tickless timers`: the library's report on the timers of a process, shown on a process with some.
+//! `tickless timers`: the library's report on the timers of a process, shown for a process that has some timers.
 //!
-//! The library keeps no file that others could read: a program shows its own timers, with `tickless::dump` and
-//! `tickless::stats`. This command is such a program.
+//! The library writes no file from which other processes could read its timers. A program shows its own timers, with
+//! `tickless::dump` and `tickless::stats`; this command is such a program.
 
 mod data;
 
@@ -26,10 +26,10 @@ use crate::units;
 
 /// The live state of timers, in the layout of /proc/timer_list.
 ///
-/// It is what tickless::dump writes and tickless::stats counts; a program of yours can show its own in the same way.
-/// Shown here are the timers of this very process: workers with timeouts that were armed and mostly cancelled, a sleep
-/// in a tokio runtime whose reactor rings for it, and timers of a thread that is no worker: exact ones, a far one, and
-/// one on each wheel. Callbacks are named by their types.
+/// The report is the output of tickless::dump, followed by the counts of tickless::stats; a program of yours can show
+/// its own timers in the same way. Shown here are the timers of this very process: workers with timeouts that were
+/// armed and mostly cancelled, a sleep in a tokio runtime whose reactor rings for it, and timers of a thread that is no
+/// worker: exact timers, a far timer, and a timer on each wheel. Callbacks are named by their types.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -63,9 +63,10 @@ Examples:
   tickless timers --json - | jq '.threads[] | {name, role, pending: (.timers | length)}'
   tickless timers --json - | jq '.reactors[] | {number, served_by, rings_at_ns}'";
 
-/// The number of timers of which one is kept.
+/// The number of timers of which one is kept and the others are cancelled.
 const KEPT_OF: u32 = 10;
-/// Deadlines lie between a second and a minute ahead, so that none fires before it is shown.
+/// The shortest time to a deadline. Deadlines lie between a second and a minute ahead, so that no timer fires before it
+/// is shown.
 const NEAREST: Duration = Duration::from_secs(1);
 const FARTHEST: Duration = Duration::from_secs(60);
 /// The time for which each worker lets a timer fire again and again.
@@ -129,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::Passed)
 }
 
-/// The life of a worker: some timers that fire, many that are cancelled, and a few that are left to look at.
+/// Runs a worker: it arms some timers that fire, cancels many timers, and leaves a few timers queued for the report.
 fn work(
     timers: u32,
     mut random: Rng,
@@ -164,21 +165,21 @@ fn work(
     let _looked_at = stay.recv();
 }
 
-/// A sleep that wakes nothing when it ends.
+/// Returns a queued sleep that wakes no task when it ends.
 fn queued_sleep(duration: Duration) -> Pin<Box<Sleep>> {
     let mut sleep = Box::pin(tickless::time::sleep(duration));
     let _pending = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     sleep
 }
 
-/// A runtime whose reactor rings for its timers, on a thread that drives it.
+/// A runtime, and the thread that drives it. The runtime's reactor rings for the runtime's timers.
 struct Attached {
     thread: thread::JoinHandle<()>,
     leave: tokio::sync::oneshot::Sender<()>,
 }
 
 impl Attached {
-    /// Starts it: a timer of it has fired then, and one is left to look at.
+    /// Starts the runtime, and waits until one of its timers has fired and another one is queued for the report.
     fn start() -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::Machine(format!("cannot start a runtime: {error}"))

@@ -16,16 +16,17 @@ use crate::{page, units};
 
 mod hierarchy;
 
-/// The most CPUs that Linux can be built for: more would be nonsense, and take long.
+/// The largest number of CPUs for which Linux can be built. A larger machine would make no sense, and would take long.
 const INVENTED_CPUS_MAX: u32 = 8_192;
 const _: () = assert!(INVENTED_CPUS_MAX <= CPUS_MAX);
 
 /// CPUs, cores, caches and nodes, which CPUs are isolated, and the hierarchy that the library would build.
 ///
-/// It reads what the kernel tells in /sys/devices/system. What it does not tell stands as a dash.
+/// It reads the files of the kernel in /sys/devices/system. A value that the kernel does not provide is shown as a
+/// dash.
 ///
-/// In the hierarchy, awake CPUs run the global timers of idle ones: those of the own group first, and of other nodes
-/// last. Isolated CPUs keep a place in it, but take no part.
+/// In the hierarchy, awake CPUs run the global timers of idle ones: first those of their own group, and last those of
+/// other nodes. Isolated CPUs keep a place in the hierarchy, but take no part in it.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -100,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::Passed)
 }
 
-/// Reads how many CPUs or nodes there are to be.
+/// Parses a number of CPUs or nodes.
 fn number(text: &str) -> Result<u32, String> {
     text.parse()
         .ok()
@@ -108,7 +109,7 @@ fn number(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("write a number from 1 to {INVENTED_CPUS_MAX}"))
 }
 
-/// The machine of `--cpus`, `--nodes` and `--isolated`.
+/// Returns the machine that `--cpus`, `--nodes` and `--isolated` describe.
 fn invented(arguments: &Arguments, cpus: u32) -> Result<Machine, Failure> {
     let nodes = arguments.nodes.unwrap_or(1);
     if nodes > cpus {
@@ -135,7 +136,7 @@ fn read(root: &Path) -> Result<Topology, Failure> {
     })
 }
 
-/// The name of a cache: `L1d`, `L1i`, `L3`.
+/// Returns the name of a cache: `L1d`, `L1i`, `L3`.
 fn cache_name(cache: &Cache) -> String {
     let kind = match cache.kind {
         CacheKind::Data => "d",
@@ -145,7 +146,7 @@ fn cache_name(cache: &Cache) -> String {
     format!("L{}{kind}", cache.level)
 }
 
-/// Kibibytes in the largest unit that leaves a whole number.
+/// Formats kibibytes in the largest unit that leaves a whole number.
 fn kib(kib: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut size = kib;
@@ -157,7 +158,7 @@ fn kib(kib: u64) -> String {
     format!("{} {}", units::count(size), UNITS[unit])
 }
 
-/// Memory, which is never a round number: to a tenth of a gibibyte.
+/// Formats a size of memory to a tenth of a gibibyte, because sizes of memory are never round numbers.
 fn memory(kib: u64) -> String {
     format!("{:.1} GiB", kib as f64 / (1024.0 * 1024.0))
 }
@@ -265,7 +266,7 @@ fn row(machine: &Topology, cpu: &Cpu) -> Vec<String> {
     ]
 }
 
-/// Columns of names.
+/// Formats a table in which all columns are names.
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     table::table(heads, &vec![Align::Left; heads.len()], rows.collect())
 }

@@ -1,14 +1,14 @@
-//! The kernel's tracing, which an option marks and stops, so that it shows what happened just before.
+//! The kernel's tracing. An option makes the command mark and stop it, so that the trace shows the events just before.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The kernel's tracing, ready to be stopped at once.
+/// The open files of the kernel's tracing, with which it is stopped at once.
 #[derive(Debug)]
 pub(crate) struct Tracing {
     root: PathBuf,
-    /// Files that are opened before the run: there is no time for it afterwards.
+    /// The files, opened before the run because opening them at the stop would take too long.
     files: Result<Files, String>,
 }
 
@@ -33,7 +33,7 @@ impl Tracing {
         }
     }
 
-    /// Leaves `mark` in the trace and stops it. Returns true if that could be done.
+    /// Leaves `mark` in the trace and stops the tracing. Returns true if both succeeded.
     pub(crate) fn stop(&self, mark: &str) -> bool {
         let Ok(files) = &self.files else {
             return false;
@@ -43,7 +43,7 @@ impl Tracing {
         marked.and(stopped).is_ok()
     }
 
-    /// Describes the missing kernel trace, for people; `None` if it is there.
+    /// Describes, for people, why the kernel trace is missing; `None` if the trace exists.
     pub(crate) fn complaint(&self) -> Option<String> {
         let error = self.files.as_ref().err()?;
         Some(format!(

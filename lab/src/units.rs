@@ -1,4 +1,4 @@
-//! Times and counts, as people type and read them.
+//! Times and counts, in the forms that people type and read.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const UNITS: [(&str, u64); 8] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// A century: more than any run takes, and far from where arithmetic with times ends.
+/// The longest time that is accepted: a century. No run takes longer, and arithmetic with such times cannot overflow.
 const LONGEST: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
 
-/// Reads a time with a unit, such as `200us` or `1.5s`. Never zero.
+/// Parses a time with a unit, such as `200us` or `1.5s`. The result is never zero.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parse(text, None)
 }
@@ -75,7 +75,7 @@ fn no_time(text: &str) -> String {
     format!("{text:?} is no time at all: it has to be longer than zero")
 }
 
-/// Bytes: `4096`, `4K`, `1M`, `2G`.
+/// Parses a number of bytes: `4096`, `4K`, `1M`, `2G`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let scale: u64 = match text[digits.len()..].to_ascii_uppercase().as_str() {
@@ -103,7 +103,7 @@ pub(crate) fn size_or_none(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size as people read it: `531 bytes`, `38.2 KiB`, `7.11 GiB`.
+/// Formats a size for people: `531 bytes`, `38.2 KiB`, `7.11 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     let scaled = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let scaled = scaled.iter().find(|(scale, _)| bytes >= *scale);
@@ -113,7 +113,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats the progress of a run, which never exceeds its end.
+/// Formats the progress of a run; the shown time never exceeds the length of the run.
 pub(crate) fn progress(passed: Duration, whole: Duration) -> String {
     let seconds = |time: Duration| {
         // Whole seconds, unless there are only a few of them.
@@ -128,7 +128,7 @@ pub(crate) fn progress(passed: Duration, whole: Duration) -> String {
     )
 }
 
-/// Nanoseconds with the unit that gives few digits: `531 µs`, `38.2 µs`, `6.21 µs`.
+/// Formats nanoseconds in the unit that gives few digits: `531 µs`, `38.2 µs`, `6.21 µs`.
 pub(crate) fn nanos(nanos: f64) -> String {
     let scaled = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")]
         .iter()
@@ -139,7 +139,7 @@ pub(crate) fn nanos(nanos: f64) -> String {
     }
 }
 
-/// A time as [`nanos`] writes it.
+/// Formats a time like [`nanos`].
 pub(crate) fn time(time: Duration) -> String {
     let text = nanos(time.as_nanos() as f64);
     // "300 ms" rather than "300.0 ms" comes out by itself; whole numbers below 100 need help.
@@ -152,7 +152,7 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// Three digits, as far as there are any: `1,234`, `531`, `38.2`, `6.21`.
+/// Formats a value with three digits, or all digits of a larger value: `1,234`, `531`, `38.2`, `6.21`.
 pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
@@ -163,17 +163,17 @@ pub(crate) fn digits(value: f64) -> String {
     if decimals == 0 { grouped(&text) } else { text }
 }
 
-/// Writes a share with as many digits as it takes to tell it from nothing.
+/// Formats a share with as many digits as a small share needs to differ from zero.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
-/// Writes a time that is given in seconds.
+/// Formats a time that is given in seconds.
 pub(crate) fn seconds(seconds: f64) -> String {
     nanos(seconds * 1e9)
 }
 
-/// A ratio with two decimals, or three digits from 10 on.
+/// Formats a ratio with two decimals, or with three digits from 10 on.
 pub(crate) fn ratio(value: f64) -> String {
     match value {
         value if value > 0.0 && value < 0.005 => "<0.01".to_owned(),
@@ -181,12 +181,12 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// A count with commas between thousands.
+/// Formats a count with commas between thousands.
 pub(crate) fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
-/// A count with what is counted: `1 round`, `5 rounds`.
+/// Formats a count with the name of the counted thing: `1 round`, `5 rounds`.
 pub(crate) fn counted(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {what}{plural}", count(number))

@@ -1,4 +1,5 @@
-//! `tickless bench`: the operations of every subject, as a report, as data and as a page. No figure is judged.
+//! Tests of `tickless bench`: the operations of every subject, as a report, as data and as a page. No test judges a
+//! figure.
 
 mod support;
 
@@ -11,7 +12,7 @@ use support::{Place, assert_has, end, interrupt, json, json_file};
 /// Options for the smallest measurement.
 const LITTLE: &str = "--pending 0,20 --rounds 2 --repeats 100 --seed 3";
 
-/// The subjects that no program leaves out.
+/// The subjects that are in every build.
 const ALWAYS: [&str; 10] = [
     "Sleep on a Worker",
     "Sleep on a plain thread",
@@ -29,7 +30,7 @@ fn rows(document: &Value) -> &Vec<Value> {
     document["rows"].as_array().expect("a list")
 }
 
-/// The subjects that have a row of an operation with so many pending.
+/// Returns the subjects that have a row of the operation `op` with `pending` timers.
 fn subjects<'d>(document: &'d Value, op: &str, pending: u64) -> BTreeSet<&'d str> {
     { rows(document).iter() }
         .filter(|row| row["op"] == op && row["pending"] == pending)
@@ -63,7 +64,7 @@ fn every_operation_has_a_row_for_every_subject_that_can() {
     assert!(!page.contains("NaN"));
 }
 
-/// Each row has one figure, with its spread in order.
+/// Checks that each row has one figure, and that the figure's spread is in order.
 fn check_figures(document: &Value) {
     for row in rows(document) {
         let figure = if row["op"] == "memory" { "bytes" } else { "ns" };
@@ -76,7 +77,7 @@ fn check_figures(document: &Value) {
     }
 }
 
-/// Each subject has a row of each operation that it can do.
+/// Checks that each subject has a row for each operation that it supports.
 fn check_subjects(document: &Value, out: &str) {
     for (op, pending) in [
         ("arm-cancel", 0),

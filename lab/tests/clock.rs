@@ -1,4 +1,4 @@
-//! `tickless clock`: the sources of this machine, as a report, as data, and second by second.
+//! Tests of `tickless clock`: the sources of this machine, as a report, as data, and second by second.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn source<'d>(document: &'d Value, name: &str) -> &'d Value {
     found.unwrap_or_else(|| panic!("no {name} in {document}"))
 }
 
-/// A machine whose counter is bad says so with 1, which is right.
+/// Returns true for the exit codes of a whole run: a machine with a bad counter correctly ends with 1.
 fn is_an_end(code: Option<i32>) -> bool {
     matches!(code, Some(0 | 1))
 }

@@ -1,6 +1,6 @@
-//! `tickless demo`: short runs, and everything that can go wrong around them.
+//! Tests of `tickless demo`: short runs, and everything that can go wrong around them.
 //!
-//! No test asserts how late anything was: that is the machine's as much as the library's.
+//! No test asserts how late a timer was: the machine causes lateness as much as the library does.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use support::{Place, end, interrupt, json, json_file, started, terminate, text};
 
-/// The smallest load that still does everything, for so many seconds.
+/// Returns options for the smallest load that still exercises everything, for this number of seconds.
 fn load<'a>(seconds: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let load = [
         "demo",
@@ -26,12 +26,12 @@ fn load<'a>(seconds: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     load.iter().chain(more).copied().collect()
 }
 
-/// The shortest run of that load.
+/// Returns options for the shortest run of that load.
 fn tiny<'a>(more: &[&'a str]) -> Vec<&'a str> {
     load("1", more)
 }
 
-/// A page that is whole: with a curve for each kind of timer, and nothing from elsewhere.
+/// Checks that a page is whole: it has a curve for each kind of timer, and loads nothing from elsewhere.
 fn assert_whole_page(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>"));
     assert!(page.trim_end().ends_with("</html>"));
@@ -40,7 +40,7 @@ fn assert_whole_page(page: &str) {
     }
 }
 
-/// Ports in a row that are free.
+/// Finds two free ports in a row.
 fn two_ports() -> (u16, TcpListener, TcpListener) {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").expect("there are free ports");

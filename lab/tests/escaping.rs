@@ -1,4 +1,5 @@
-//! Tests that every command shows the text of files harmlessly: a terminal obeys nothing of it, and it makes no lines.
+//! Tests that every command shows text from files harmlessly: the text cannot control a terminal, and cannot begin a
+//! line.
 
 mod support;
 
@@ -7,7 +8,7 @@ use std::process::Output;
 
 use support::{Place, end, text};
 
-/// Clears the screen, sets the title of the window, begins a line of its own, and is no HTML.
+/// A text that would clear the screen, set the title of the window, begin a line of its own, and insert HTML.
 const EVIL: &str = r"\u001B[2J\u001B]0;gone\u0007\nFORGED <b>\u202E";
 
 fn scenario(name: &str, profile: &str, kind: &str) -> String {
@@ -25,7 +26,7 @@ period = "1 ms"
     )
 }
 
-/// Breaks of lines mean nothing in a page.
+/// Checks that a page escapes the text. Line breaks mean nothing in a page.
 #[track_caller]
 fn assert_page(page: &str) {
     let obeyed = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
@@ -44,7 +45,7 @@ fn assert_shown(shown: &str) {
     assert!(!shown.lines().any(forged), "{shown}");
 }
 
-/// Checks that both outputs escape the name, and contain it.
+/// Checks that both outputs escape the text, and contain it.
 #[track_caller]
 fn assert_escaped(output: &Output) {
     let (out, (_, error)) = (text(&output.stdout), end(output));

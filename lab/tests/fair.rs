@@ -1,4 +1,4 @@
-//! `tickless fair`: shares and wake-ups of tasks on several runtimes, as a table, as data, and as a page.
+//! Tests of `tickless fair`: shares and wake-ups of tasks on several runtimes, as a table, as data, and as a page.
 
 mod support;
 
@@ -10,11 +10,11 @@ use support::{
     Place, assert_has, end, interrupt, json, json_file, started, until_signals_are_caught,
 };
 
-/// Options for the smallest run with every part: all kinds of tasks on one worker, which every runtime has.
+/// Options for the smallest run with every part: all kinds of tasks on one worker, which every runtime supports.
 const SMALL: &str =
     "--hogs 2 --weights 3,1 --servers 1 --rate 200 --periodic 1 --period 2ms -w 1 --quick";
 
-/// Returns true for the exit codes of a whole run: checks may fail on a machine that gives the command no time.
+/// Returns true for the exit codes of a whole run. Checks may fail on a machine that gives the command too little time.
 fn is_an_end(code: Option<i32>) -> bool {
     matches!(code, Some(0 | 1))
 }

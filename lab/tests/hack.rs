@@ -1,4 +1,5 @@
-//! `tickless hack`: hackbench's groups on the executor, in each configuration, as a table, as data, and as a page.
+//! Tests of `tickless hack`: hackbench's groups on the executor, in each configuration, as a table, as data, and as a
+//! page.
 
 mod support;
 
@@ -181,7 +182,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
     );
 }
 
-/// A program in the place of hackbench, which is looked for there first.
+/// Installs a script as `hackbench`, and returns a search path that finds the script first.
 fn installed(place: &Place, script: &str) -> std::ffi::OsString {
     let program = place.path("hackbench");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("it can be written");
@@ -287,7 +288,7 @@ fn nonsense_is_refused_with_what_would_be_right() {
     );
 }
 
-/// The mark of device writes is met through channels and missed through pipes: who reads one reads both.
+/// The mark for device writes is met through channels and missed through pipes, so the text must show both ratios.
 #[test]
 fn the_help_and_the_page_say_both_ratios_of_the_same_commit() {
     let help = text(&Place::new().run(&["hack", "--help"]).stdout);

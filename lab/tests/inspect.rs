@@ -6,7 +6,7 @@ use std::fs;
 
 use support::{Place, end, json, text};
 
-/// A machine described by the tests of the library.
+/// Returns the path of a machine that the tests of the library describe.
 fn machine(name: &str) -> String {
     let root = env!("CARGO_MANIFEST_DIR");
     format!("{root}/../crates/tickless/tests/fixtures/topology/{name}")
@@ -77,7 +77,7 @@ fn the_hierarchy_of_another_machine_is_drawn() {
     );
 }
 
-/// Figures of spec C-4.1.
+/// The expected figures are those of spec C-4.1.
 #[test]
 fn the_hierarchy_of_a_machine_that_need_not_exist_is_drawn() {
     let place = Place::new();
@@ -150,7 +150,7 @@ fn files_that_are_missing_or_wrong_are_named() {
     assert!(error.contains("did you mean \"1-3\"?"), "{error}");
 }
 
-/// A runtime with a reactor, one thread, and a far timer on it.
+/// Checks that the result has a runtime with a reactor, one thread, and a far timer on that thread.
 fn assert_one_runtime(result: &serde_json::Value) {
     let reactor = &result["reactors"][0];
     let number = &reactor["number"];
@@ -169,7 +169,7 @@ fn assert_one_runtime(result: &serde_json::Value) {
     assert_eq!(timers.as_array().map(Vec::len), Some(1));
 }
 
-/// Lines of /proc/timer_list, in its order: N is a number, H sixteen hexadecimal digits, C a callback.
+/// The lines of /proc/timer_list, in the order of that file: N is a number, H sixteen hexadecimal digits, C a callback.
 const CLOCK: [&str; 6] = [
     " clock N:",
     "  .base:       H",
@@ -202,7 +202,7 @@ const DEVICE: [&str; 9] = [
     " retries:        N",
 ];
 
-/// A line with its figures replaced by letters.
+/// Replaces the figures in a line by letters.
 fn shape(line: &str) -> String {
     let hex = |text: &str| text.len() == 16 && text.chars().all(|digit| digit.is_ascii_hexdigit());
     if let Some(base) = line.strip_prefix("  .base:       ") {
@@ -236,7 +236,7 @@ fn shape(line: &str) -> String {
     })
 }
 
-/// Fails unless scripts that read /proc/timer_list read `list`.
+/// Fails unless scripts that read /proc/timer_list can read `list`.
 #[track_caller]
 fn assert_reads_as_the_kernel_s(list: &str) {
     let shapes: Vec<String> = list.lines().map(shape).collect();
@@ -277,7 +277,7 @@ fn assert_reads_as_the_kernel_s(list: &str) {
     }
 }
 
-/// The lines of the tests are those of the machine that they run on.
+/// Checks the expected lines against the list of the kernel on which the test runs.
 #[test]
 fn the_kernel_s_own_list_reads_like_that() {
     // Root may read it, where the kernel has it at all.

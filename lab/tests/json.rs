@@ -8,14 +8,14 @@ use std::fs;
 use serde_json::Value;
 use support::{Place, end, text};
 
-/// A field of the page.
+/// A field that docs/json.md describes.
 #[derive(Debug)]
 struct Field {
     pattern: String,
     is_always: bool,
 }
 
-/// The fields in the section of a command.
+/// Returns the fields in the page's section about a command.
 fn fields(page: &str, command: &str) -> Vec<Field> {
     let heading = format!("\n## tickless {command}\n");
     let (_, section) = page.split_once(&heading).expect(command);
@@ -52,7 +52,7 @@ fn matches(pattern: &str, path: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The paths of all values.
+/// Collects the paths of all values in a document.
 fn paths(value: &Value, path: String, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {

@@ -1,4 +1,4 @@
-//! `tickless latency`: the options, the lines and the JSON of cyclictest.
+//! Tests of `tickless latency`: the options, the lines and the JSON of cyclictest.
 
 mod support;
 
@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use support::{Place, assert_has, end, interrupt, json, json_file, started, text};
 
-/// A line of the summary, taken apart as scripts do: the number of the thread and the figures behind each name.
+/// Parses a line of the summary as scripts do, into the number of the thread and the figures after each name.
 fn figures(line: &str) -> Option<(u32, Vec<(String, u64)>)> {
     let rest = line.strip_prefix("T:")?;
     let (number, rest) = rest.split_once('(')?;

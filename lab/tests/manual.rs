@@ -1,4 +1,4 @@
-//! `tickless completions` and `tickless man`.
+//! Tests of `tickless completions` and `tickless man`.
 
 mod support;
 

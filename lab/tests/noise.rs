@@ -1,4 +1,4 @@
-//! `tickless noise`: the options, the rows and the JSON of oslat.
+//! Tests of `tickless noise`: the options, the rows and the JSON of oslat.
 
 mod support;
 
@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use support::{Place, assert_has, end, interrupt, json, json_file, started, text};
 
-/// The row with this name, taken apart as scripts do.
+/// Returns the cells of the row with this name, parsed as scripts do.
 fn row(out: &str, name: &str) -> Vec<String> {
     let cells = out.lines().find_map(|line| {
         let (head, cells) = line.split_once(':')?;
@@ -20,7 +20,7 @@ fn row(out: &str, name: &str) -> Vec<String> {
     cells.split_whitespace().map(str::to_owned).collect()
 }
 
-/// A single CPU that this process may use.
+/// Returns one CPU that this process may use.
 fn a_cpu() -> usize {
     let allowed = sched_getaffinity(None).expect("it can be asked");
     let cpus = 0..CpuSet::MAX_CPU;

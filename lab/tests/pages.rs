@@ -1,4 +1,4 @@
-//! The pages of `--report`, as browsers and readers take them.
+//! Tests of the pages of `--report`, as browsers and screen readers read them.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use support::{Place, end};
 
-/// Runs it, and returns the page.
+/// Runs the command line, and returns the page.
 fn page(line: &str) -> String {
     let place = Place::new();
     let sweep = "name = \"s\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"5 ms\"\n[[workload]]\n\
@@ -19,7 +19,7 @@ fn page(line: &str) -> String {
     fs::read_to_string(place.path("out.html")).expect("the page")
 }
 
-/// Holds for every page.
+/// Checks the properties that every page must have.
 fn check(page: &str, line: &str) {
     assert!(page.starts_with("<!DOCTYPE html>"), "{line}");
     for foreign in ["http-equiv", "<script", "<link", "src=", "NaN", "0. %"] {
@@ -42,7 +42,7 @@ fn check(page: &str, line: &str) {
     }
 }
 
-/// Command lines, and parts of the page of each.
+/// Command lines, and the parts that the page of each must contain.
 const PAGES: &[(&str, &[&str])] = &[
     (
         "latency -l 50 -i 500 -q --against timerfd",

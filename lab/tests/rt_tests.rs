@@ -1,7 +1,8 @@
-//! `tickless latency` and `tickless noise` beside the programs whose names their options and their output have.
+//! Tests of `tickless latency` and `tickless noise` against the programs after which their options and output are
+//! named.
 //!
-//! Both run, and what they print is compared line by line with every number taken out. Without those programs there is
-//! nothing to compare with, which is said.
+//! A test runs both programs, and compares their output line by line with every number removed. Where those programs
+//! are not installed, the test compares nothing and says so.
 
 #[path = "../../crates/tickless/tests/support/skip.rs"]
 mod skip;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use skip::skip;
 use support::{Place, end, json_file, text};
 
-/// Returns the output of the program; `None`, and a message about it, where it is not installed.
+/// Returns the output of the program; `None`, and a message, if the program is not installed.
 fn printed(place: &Place, program: &str, options: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.current_dir(place.path("."));
@@ -40,8 +41,8 @@ fn ours(place: &Place, command: &str, options: &str) -> String {
     text(&output.stdout)
 }
 
-/// A line with its numbers, and the blanks that fill their columns, taken out; and the cycles in which a thread was
-/// later than the histogram reaches, which are as many as the scheduler likes.
+/// Removes the numbers of a line, and the blanks that fill their columns. Also removes the cycles in which a thread was
+/// later than the histogram reaches: their number depends on the scheduler.
 fn shape(line: &str) -> String {
     let line = match line
         .strip_prefix("# Thread")
@@ -65,7 +66,7 @@ fn shape(line: &str) -> String {
     out
 }
 
-/// Comments that only this library's commands make.
+/// Returns true for the comments that only this library's commands print.
 fn is_own(line: &str) -> bool {
     let known = [
         "# /dev/", "# Hist", "# Total", "# Min L", "# Avg L", "# Max L", "# Thread", "# Break",
@@ -80,7 +81,7 @@ fn shapes(out: &str) -> Vec<String> {
     lines.map(shape).collect()
 }
 
-/// The names in an object, and in those inside it; numbered ones as one.
+/// Collects the names in an object and in the objects inside it; names that differ only in a number count as one.
 fn names(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     for (name, value) in value.as_object().into_iter().flatten() {
         let name = format!("{prefix}.{}", shape(name));

@@ -1,4 +1,4 @@
-//! `tickless sim`: scenarios, claims, sweeps and draws, as a user or a script runs them.
+//! Tests of `tickless sim`: scenarios, claims, sweeps and draws, as a user or a script runs them.
 
 mod support;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use support::pages::{Block, block};
 use support::{Place, end, interrupt, json, json_file, started};
 
-/// Two CPUs for a twentieth of a second.
+/// A scenario with two CPUs for a twentieth of a second.
 const SMALL: &str = r#"name = "small"
 profile = "skl-112"
 cpus = 2
@@ -30,14 +30,14 @@ period = "5 ms"
 work = "20 us"
 "#;
 
-/// A place with `small.toml`.
+/// Returns a directory with `small.toml`.
 fn place() -> Place {
     let place = Place::new();
     fs::write(place.path("small.toml"), SMALL).expect("it can be written");
     place
 }
 
-/// Runs `tickless sim` with this on standard input.
+/// Runs `tickless sim` with `input` on standard input.
 fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
     place.fed(&[&["sim"], arguments].concat(), input)
 }
@@ -229,7 +229,7 @@ fn a_broken_promise_is_named_and_ends_with_one() {
     );
 }
 
-/// The claims of the design, in its order.
+/// The claims of the design, in the order in which the design lists them.
 const CLAIMS: [&str; 15] = [
     "enqueue",
     "idle-residency",
@@ -508,7 +508,7 @@ fn the_hunt_ends_when_its_time_is_over_and_begins_where_no_hunt_was() {
     );
 }
 
-/// The file that asks for more than there is, and those that ask for events without end.
+/// One file asks for more than the limits allow, and the others ask for events without end.
 #[test]
 fn scenarios_without_bounds_are_refused_before_they_run() {
     let place = Place::new();
@@ -771,7 +771,7 @@ fn reports_are_pages_that_need_nothing_else() {
     );
 }
 
-/// The file and the commands in the help of `sweep`, as they are there.
+/// Runs the file and the commands from the help of `sweep`, unchanged.
 #[test]
 fn the_example_of_a_sweep_runs() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! `tickless sim calibrate` and `predict`: a profile of the machine at hand, and whether it foretells counts.
+//! Tests of `tickless sim calibrate` and `predict`: a profile of this machine, and whether the profile predicts counts.
 
 #[path = "../../crates/tickless/tests/support/skip.rs"]
 mod skip;
@@ -10,7 +10,8 @@ use skip::skip;
 use support::{Place, end, json};
 use tickless_sim::{Costs, Profile};
 
-/// The bound allows for a profile measured while others had the CPU, where to wake up costs milliseconds.
+/// A scenario with a wide bound. The bound allows for a profile that was measured while other processes had the CPU,
+/// where a wake-up costs milliseconds.
 const SMALL: &str = r#"name = "small"
 profile = "local"
 cpus = 1
@@ -82,7 +83,8 @@ fn a_calibration_is_a_profile_that_says_where_each_number_comes_from() {
     assert!(out.contains("on 1 CPU of epyc-128"), "{out}");
 }
 
-/// Counts only: what things cost on this machine is no promise, and a profile of another one foretells the same.
+/// The test compares counts only: the costs on this machine are not promised, and the profile of another machine
+/// predicts the same counts.
 #[test]
 fn counts_come_true_whatever_things_cost() {
     let place = Place::new();

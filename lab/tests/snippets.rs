@@ -1,7 +1,9 @@
-//! The pages' blocks in JSON, TOML, SQL and Python, and those of `jq`, against the commands that write and read them.
+//! Tests of the pages' blocks in JSON, TOML, SQL and Python, and of those for `jq`, against the commands that write and
+//! read them.
 //!
-//! Rust is compiled by rustdoc, C and C++ by the tests of the C interface, and shell lines are parsed by the unit tests
-//! of the command. The blocks around the documented sweep run in `sim.rs`, beside the sweep itself.
+//! Rustdoc compiles the blocks in Rust, the tests of the C interface compile those in C and C++, and the unit tests of
+//! the command parse the shell lines. The blocks around the documented sweep run in `sim.rs`, together with the sweep
+//! itself.
 
 mod support;
 
@@ -15,11 +17,11 @@ use support::{Place, end, json, text};
 const SIMULATOR: &str = "docs/simulator.md";
 const TRACE: &str = "docs/trace.md";
 
-/// A scenario to which the pages' fragments are added: tables that stand alone, and keys of `[device]`.
+/// A scenario to which the pages' fragments are added: whole tables, and keys of `[device]`.
 const BASE: &str = "name = \"fragment\"\nprofile = \"skl-112\"\ncpus = 4\nduration = \"60 ms\"\n";
 const WORK: &str = "\n[[workload]]\nkind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"1 ms\"\n";
 
-/// Returns what executes `block`, by name; `None` if no test does.
+/// Returns the name of the test that executes `block`; `None` if no test does.
 fn executed_by(block: &Block) -> Option<&'static str> {
     let is_on = |page: &str| block.page == page;
     let begins = |with: &str| block.text.starts_with(with);
@@ -108,7 +110,7 @@ fn cargo_reads_the_dependencies_of_the_pages() {
     }
 }
 
-/// Returns the scenario that a block is, or is a part of.
+/// Returns the scenario of a block, which is a whole scenario or a part of one.
 fn scenario(block: &str) -> String {
     let begins = |with: &str| block.starts_with(with);
     if block.contains("\nname = ") {
@@ -140,7 +142,7 @@ fn the_simulator_reads_the_scenarios_of_its_page() {
     }
 }
 
-/// Returns a block's one JSON value: pages break its line.
+/// Returns the one JSON value of a block. The pages break the value into several lines.
 fn one_value(block: &Block) -> Value {
     let value = serde_json::from_str(&block.text);
     value.unwrap_or_else(|error| panic!("{}:{}: {error}", block.page, block.line))
@@ -154,7 +156,7 @@ fn shape(value: &Value) -> Vec<(String, std::mem::Discriminant<Value>)> {
         .collect()
 }
 
-/// Writes the trace of `docs/trace.md` by the commands of that page.
+/// Writes the trace of `docs/trace.md` with the commands of that page.
 fn documented_trace() -> Place {
     let place = Place::new();
     let commands = block(TRACE, "sh", "tickless sim run").text;

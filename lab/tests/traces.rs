@@ -1,4 +1,4 @@
-//! `tickless verify` on a trace of a program: this one.
+//! Tests of `tickless verify` on the trace of a program: this test program.
 
 mod support;
 
@@ -13,16 +13,16 @@ use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::tracepoints::{self, Options};
 use tickless::{Worker, coarse, time};
 
-/// One recording goes on at a time, in the process.
+/// The lock that keeps the tests apart, because a process makes only one recording at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 const ROUNDS: u64 = 40;
 
-/// The time that is longer than any wait on a busy machine.
+/// A time that is longer than any wait on a busy machine.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Timers of three threads, of which one fires its own: sleeps that fire, timeouts that are cancelled, a callback that
-/// moves on, and one that is started, moved and cancelled. Writes the trace to `my.jsonl`.
+/// Records timers of three threads, one of which fires its own timers: sleeps that fire, timeouts that are cancelled, a
+/// callback that restarts its timer, and a timer that is started, moved and cancelled. Writes the trace to `my.jsonl`.
 fn record(events: usize) -> Place {
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let waits = pin!(HrTimer::new(|_| Restart::No));
@@ -63,7 +63,7 @@ fn naps(is_worker: bool) {
     }
 }
 
-/// Changes the trace, with a last line that is right again but for its digest, which goes.
+/// Changes the trace. The last line is made correct again, except that its digest is removed.
 fn change(place: &Place, change: impl FnOnce(&mut Vec<String>)) {
     let file = fs::read_to_string(place.path("my.jsonl")).expect("it is there");
     let mut lines: Vec<String> = file.lines().map(str::to_owned).collect();
@@ -79,7 +79,7 @@ fn change(place: &Place, change: impl FnOnce(&mut Vec<String>)) {
     fs::write(place.path("changed.jsonl"), lines.join("\n") + "\n").expect("it can be written");
 }
 
-/// The place of the first line of an event.
+/// Returns the index of the first line with an event.
 fn first(lines: &[String], event: &str) -> usize {
     let key = format!("\"event\":\"{event}\"");
     let place = lines.iter().position(|line| line.contains(&key));

@@ -1,4 +1,4 @@
-//! `tickless verify`, and the traces and pages of `tickless sim run`, as a user or a script runs them.
+//! Tests of `tickless verify`, and of the traces and pages of `tickless sim run`, as a user or a script runs them.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Place, end, json, json_file, text};
 
-/// Two groups of CPUs that work now and then, and one that is isolated.
+/// A scenario with two groups of CPUs that work now and then, and one isolated CPU.
 const SMALL: &str = r#"name = "small"
 profile = "skl-112"
 cpus = 14
@@ -30,7 +30,7 @@ work = "5 us"
 work_max = "20 us"
 "#;
 
-/// A place with `small.toml` and its trace, `small.jsonl`.
+/// Returns a directory with `small.toml` and its trace, `small.jsonl`.
 fn place() -> Place {
     let place = Place::new();
     fs::write(place.path("small.toml"), SMALL).expect("it can be written");

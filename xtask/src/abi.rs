@@ -1,10 +1,10 @@
-//! The binary interface, compared with the one that is committed.
+//! The comparison of the library's binary interface with the committed interface.
 //!
-//! A program that was linked against an older library has its structures and calls from the header of then. So the
-//! headers, not the crate, say what the interface is: they are compiled into a library of empty functions, whose
-//! description `abidw` writes and `abidiff` compares with the committed one. That the real library has all of these
-//! functions, and no others of that name, its symbols show. (`cargo xtask header` compares headers and crate.) The
-//! step `package` of the check does it too.
+//! A program that was linked against an older library uses the structures and calls of the older header. So the
+//! headers, and not the crate, define the interface. They are compiled into a library of empty functions; `abidw`
+//! writes a description of that library, and `abidiff` compares the description with the committed one. The symbols of
+//! the real library show that it exports all of these functions, and no others with the prefix of the interface.
+//! (`cargo xtask header` compares headers and crate.) The step `package` of the check makes this comparison too.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,22 +16,22 @@ use clap::Args;
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
 
-/// The description of the interface that programs may have been built against.
+/// The description of the interface against which programs may have been built.
 const BASELINE: &str = "crates/tickless-capi/abi/0.abi";
 const INCLUDE: &str = "crates/tickless-capi/include";
 const HEADERS: [&str; 2] = ["tickless.h", "tickless-posix.h"];
 
-/// Compares the C interface with the committed one, by libabigail.
+/// Compares the C interface with the committed interface, by libabigail.
 ///
-/// Programs that the machine lacks are named as skipped, and are no failure.
+/// Programs that the machine lacks are named as skipped; this is no failure.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Takes the interface as it is for the one to compare with.
+    /// Commits the present interface as the one for later comparisons.
     #[arg(long)]
     write: bool,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask abi`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if let Some(program) = missing() {
         println!("skipped: the comparison of the C interface, because there is no {program}");
@@ -40,12 +40,13 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     check(root, arguments.write)
 }
 
-/// Returns a program that the comparison needs and the machine lacks.
+/// Returns a program that the comparison needs and the machine lacks; `None` if the machine has them all.
 pub(crate) fn missing() -> Option<&'static str> {
     { ["gcc", "abidw", "abidiff", "nm"].into_iter() }.find(|program| !is_installed(program))
 }
 
-/// Compares the headers with the committed interface, which is replaced first if `write`, and the library with both.
+/// Compares the headers with the committed interface, and the library with both. With `write`, replaces the committed
+/// interface first.
 pub(crate) fn check(root: &Path, write: bool) -> Result<(), String> {
     let place = files::target(root).join("abi");
     let headers = headers(root)?;
@@ -71,7 +72,7 @@ struct Described {
     description: PathBuf,
 }
 
-/// Compiles the headers into a library, and has it described.
+/// Compiles the headers into a library, and has `abidw` describe it.
 fn describe(root: &Path, place: &Path, headers: &[String]) -> Result<Described, String> {
     fs::create_dir_all(place).map_err(|error| format!("{}: {error}", place.display()))?;
     let source = place.join("interface.c");
@@ -111,7 +112,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Definitions of all that the headers declare, which do nothing.
+/// Returns a program that defines every function of the headers with an empty body.
 fn program(headers: &[String]) -> String {
     let mut program = String::new();
     for header in HEADERS {
@@ -142,7 +143,7 @@ fn functions(headers: &[String]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Compares two interfaces, of files that libabigail reads.
+/// Compares two interfaces in files that libabigail reads.
 fn compare(root: &Path, old: &Path, new: &Path) -> Result<(), String> {
     let compared = Invocation::new("abidiff")
         .args(&[text(old), text(new)])
@@ -159,7 +160,7 @@ fn compare(root: &Path, old: &Path, new: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the shared library, and compares what it exports with the headers.
+/// Builds the shared library, and compares its exported functions with the headers.
 fn compare_symbols(root: &Path, headers: &[String]) -> Result<(), String> {
     Invocation::cargo(&["build", "-p", "tickless-capi", "--lib"]).run(root)?;
     let library = files::target(root).join("debug/libtickless_capi.so");
@@ -177,7 +178,7 @@ fn compare_symbols(root: &Path, headers: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The functions of this interface in a list of `nm`.
+/// Returns the functions of this interface in the output of `nm`.
 fn exported(listed: &str) -> BTreeSet<String> {
     let names = listed
         .lines()

@@ -1,7 +1,7 @@
-//! The system calls of programs that know nothing of the library, alone and with the preload library.
+//! The system calls of programs that do not use the library, alone and with the preload library.
 //!
-//! The programs are those of a distribution, as they are there. Each has to print the same and end with the same code
-//! both times; only then its calls are compared, which strace counts.
+//! The programs are those of a distribution, unchanged. Each has to print the same text and end with the same code both
+//! times. Only then the task compares the system calls, which strace counts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use crate::invocation::{Invocation, is_installed};
 
 /// Counts the system calls of programs of the system, alone and with the preload library, by strace.
 ///
-/// Programs that the machine lacks are named as skipped, and are no failure.
+/// Programs that the machine lacks are named as skipped; this is no failure.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
-/// A program whose timers the library takes.
+/// A program whose timers the preload library replaces.
 struct Program {
     name: &'static str,
-    /// Arguments of the program, which make it end.
+    /// The arguments of the program, with which it ends by itself.
     arguments: &'static [&'static str],
-    /// The work of it, for the table.
+    /// The work of the program, for the table.
     does: &'static str,
-    /// The code that it ends with.
+    /// The exit code of the program.
     ends_with: i32,
 }
 
@@ -58,7 +58,7 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Performs the task.
+/// Runs `cargo xtask calls`.
 pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
     if !is_installed("strace") {
         println!("skipped: the count of system calls, because there is no strace");
@@ -91,7 +91,7 @@ pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a program; says what it printed, and how many calls it made.
+/// Runs a program, and returns its output and the number of its system calls.
 fn count(
     program: &Program,
     library: Option<&PathBuf>,
@@ -123,7 +123,7 @@ fn count(
     Ok((String::from_utf8_lossy(&stdout).into_owned(), calls))
 }
 
-/// The number of calls in a summary of strace: the fourth column of its last line.
+/// Returns the number of calls in a summary of strace, which is in the fourth column of the last line.
 fn total(summary: &str) -> Option<u64> {
     let line = summary.lines().rfind(|line| line.ends_with(" total"))?;
     line.split_whitespace().nth(3)?.parse().ok()

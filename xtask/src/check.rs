@@ -1,18 +1,18 @@
-//! The one test command: CI runs `cargo xtask check`, and nothing besides.
+//! The one test command: CI runs `cargo xtask check`, and nothing else.
 //!
-//! A check that a machine does and a person cannot repeat teaches nothing, so there is one list of steps, here. Each
-//! step shows the command lines it executes, and each of them can be typed by hand.
+//! A check that only a machine can run teaches a person nothing, so the one list of steps is here. Each step shows the
+//! command lines it executes, and a person can type each of them.
 //!
-//! A step passes, fails, or is skipped because the machine lacks what it needs (a toolchain, a target) and rustup
-//! cannot bring it. A skip never fails the check, and is never silent: the summary lists and counts every one.
+//! A step passes, fails, or is skipped because the machine lacks a tool (a toolchain, a target) and rustup cannot
+//! install it. A skip never fails the check, and is never silent: the summary lists and counts every skip.
 //!
-//! A hurried check runs the tests of what changed since they last passed (`changed`); the whole one runs all. At its
-//! end stands what took longest.
+//! A quick check runs the tests of the files that changed since the tests last passed (`changed`); a whole check runs
+//! all tests. At the end the check shows the parts that took longest.
 //!
-//! A whole check asks for room on the disk before it begins ([`disk`]).
+//! A whole check makes sure of enough disk space before it begins ([`disk`]).
 //!
-//! Builds share the directory `target` unless their flags differ, where sharing would make each step throw away what
-//! the one before built.
+//! Builds with the same flags share the directory `target`. Builds with different flags do not, because each step would
+//! throw away the build of the step before.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -50,28 +50,29 @@ mod tokio_family;
 mod walls;
 mod worlds;
 
-/// Does everything that CI does: its result is CI's result.
+/// Does everything that CI does: the result is CI's result.
 ///
-/// Runs the steps in the order of --list and stops at the first that fails. Each step prints the command lines it
-/// executes. At the end stands a table of all steps; what was skipped for want of a toolchain is listed and counted
-/// there, and does not fail the check. Exits with 0 when no step failed, with 1 otherwise.
+/// Runs the steps in the order of --list, all of them unless --fail-fast is given. Each step prints the command lines
+/// it executes. At the end stands a table of all steps; it lists and counts what was skipped for want of a toolchain,
+/// which does not fail the check. Exits with 0 when no step failed, with 1 otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Runs only what takes seconds once all is built: fmt, tidy, clippy, and the tests of what changed.
+    /// Runs only the steps that take seconds after everything is built: fmt, tidy, clippy, and the tests of changed
+    /// files.
     #[arg(long, conflicts_with = "only")]
     quick: bool,
     /// Runs only this step; repeat it for more.
     #[arg(long, value_name = "STEP", hide_possible_values = true)]
     only: Vec<Step>,
-    /// Shows the steps and what they do, and runs nothing.
+    /// Shows the steps and their descriptions, and runs nothing.
     #[arg(long)]
     list: bool,
-    /// Stops at the first failure. Without it one run finds everything.
+    /// Stops at the first failure. Without this option one run finds every failure.
     #[arg(long)]
     fail_fast: bool,
 }
 
-/// A step, in the order in which they run.
+/// A step. The order of the variants is the order in which the steps run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
     Fmt,
@@ -99,14 +100,14 @@ enum Step {
     Mutants,
 }
 
-/// The conditions under which a step runs without being named.
+/// The conditions under which a step runs if no step is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     /// The step runs in every check.
     Quick,
     /// The step runs unless `--quick` is given.
     Full,
-    /// The step runs by name alone: it takes too long for every run.
+    /// The step runs only if it is named, because it takes too long for every run.
     OnRequest,
 }
 
@@ -194,7 +195,7 @@ impl Step {
     }
 }
 
-/// Performs the task.
+/// Runs `cargo xtask check`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
         print!("{}", listing());
@@ -250,7 +251,7 @@ fn listing() -> String {
     text
 }
 
-/// The steps to run, in the order of their list, whatever the order they were asked for in.
+/// Returns the steps to run, in the order of the list, in whatever order they were named.
 fn selected(only: &[Step], quick: bool) -> Vec<Step> {
     Step::value_variants()
         .iter()
@@ -294,7 +295,7 @@ fn perform_all(
         .collect()
 }
 
-/// Performs one step, with a heading before and the result after it.
+/// Performs one step, with a heading before it and the result after it.
 fn perform(root: &Path, step: Step, quick: bool, plan: Plan) -> (Outcome, Duration) {
     println!("\n== {}: {}", step.name(), step.about());
     let started = Instant::now();

@@ -1,7 +1,8 @@
-//! The program for Cortex-M: how it is built, how an emulator runs it, and how large the exact queue is.
+//! The program for Cortex-M: how it is built, how an emulator runs it, and how large its exact queue is.
 //!
-//! It is a workspace of its own, so that no build of the library knows it. Built for a Cortex-M0 it runs on the same
-//! board: a Cortex-M3 executes all that a Cortex-M0 does. It ends with a code of its own, never 0.
+//! The program is a workspace of its own, so that no build of the library includes it. A program for a Cortex-M0 runs
+//! on the board of the Cortex-M3, because a Cortex-M3 executes all instructions of a Cortex-M0. The program ends with
+//! an exit code of its own, never 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,15 +18,16 @@ const MANIFEST: &str = "cortex-m/Cargo.toml";
 const EMULATOR: &str = "qemu-system-arm";
 /// The exit status of a program whose tests all passed.
 const PASSED: i32 = 33;
-/// Seconds that a run may take; it takes two.
+/// The number of seconds that a run may take; it takes two.
 const LIMIT: &str = "120";
 
 /// Builds the program for Cortex-M, runs it in an emulator that counts instructions for time, and shows its report.
 ///
-/// Exits with 0 when all of its tests passed or something that it needs is missing, which is said; with 1 otherwise.
+/// Exits with 0 when all of its tests passed, or when the task says that something it needs is missing; with 1
+/// otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The processor.
+    /// The processor for which the program is built.
     #[arg(long, value_enum, default_value_t = Processor::CortexM3)]
     processor: Processor,
     /// Prints how many bytes of text the exact queue has, and runs nothing.
@@ -33,7 +35,7 @@ pub(crate) struct Arguments {
     size: bool,
 }
 
-/// The processors that a program can be built for.
+/// The processors for which the program can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Processor {
     /// A processor with compare-and-swap on words, but not on 64 bits.
@@ -53,16 +55,16 @@ impl Processor {
     }
 }
 
-/// Text of a program, in bytes.
+/// The size of a program's text, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Size {
-    /// All of it, with what starts the program, copies memory, and divides.
+    /// The whole text, including the code that starts the program, copies memory, and divides.
     all: u64,
-    /// The functions of the core and of the link crate that were not built into others.
+    /// The text of the functions of the core and of the link crate that were not inlined into others.
     core: u64,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask cortex-m`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let processor = arguments.processor;
     if let Err(reason) = toolchain::ensure_target(root, processor.target()) {
@@ -82,7 +84,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run.run(root).map_err(|message| explained(&message))
 }
 
-/// Reports what the machine lacks to build and run it for `processor`, if anything.
+/// Fails with the reason if the machine lacks a tool to build and run the program for `processor`.
 pub(crate) fn present(root: &Path, processor: Processor) -> Result<(), String> {
     if !is_installed(EMULATOR) {
         return Err(format!("there is no {EMULATOR}"));
@@ -90,7 +92,8 @@ pub(crate) fn present(root: &Path, processor: Processor) -> Result<(), String> {
     toolchain::ensure_target(root, processor.target())
 }
 
-/// Prints how large the program is that has the exact queue alone: sorted, and with the far wheel in front of it.
+/// Prints the size of a program with the exact queue alone: once with a sorted queue only, and once with the far wheel
+/// in front of it.
 fn size(root: &Path, processor: Processor) -> Result<(), String> {
     let sorted = build(root, processor).args(&["--bin", "size", "--no-default-features"]);
     for (line, what) in [
@@ -131,7 +134,7 @@ fn measure(bytes: &[u8]) -> Result<Size, object::Error> {
     Ok(Size { all, core })
 }
 
-/// Returns true if a mangled name is of the core or of the link crate, or of a method for one of their types.
+/// Returns true if a mangled name belongs to the core or the link crate, or to a method for one of their types.
 fn is_of_core(name: &str) -> bool {
     ["tickless_core", "tickless_link"]
         .iter()
@@ -145,7 +148,7 @@ pub(crate) fn build(root: &Path, processor: Processor) -> Invocation {
         .arg(files::target(root).display().to_string())
 }
 
-/// The layout and the lints of it.
+/// Returns the command lines that check the program's format and its lints.
 pub(crate) fn lint(root: &Path) -> [Invocation; 2] {
     let manifest = ["--manifest-path", MANIFEST];
     [
@@ -180,7 +183,7 @@ pub(crate) fn emulation(root: &Path, processor: Processor) -> Invocation {
         .passes_with(PASSED)
 }
 
-/// `message` of a run that failed, with the meaning of its code in front.
+/// Returns the `message` of a failed run, with the meaning of its exit code in front.
 pub(crate) fn explained(message: &str) -> String {
     let meaning = match message.rsplit(' ').next() {
         Some("35") => "a test on Cortex-M failed",

@@ -1,13 +1,13 @@
-//! The files of the checkout: those that git tracks, and those it would track.
+//! The files of the checkout: the files that git tracks, and those that it would track.
 //!
-//! Asking git, and not the file system, leaves out what is built and what is ignored, and sees a new file before it is
-//! committed, which is when the rules are wanted.
+//! The list comes from git and not from the file system. It therefore leaves out built and ignored files, and contains
+//! a new file before the file is committed, which is when the rules are needed.
 
 use std::path::{Path, PathBuf};
 
 use crate::invocation::Invocation;
 
-/// The paths of all files, relative to `root`, with `/` between the parts, sorted.
+/// Returns the paths of all files, relative to `root`, with `/` between the parts, sorted.
 pub(crate) fn list(root: &Path) -> Result<Vec<String>, String> {
     let line = Invocation::new("git").args(&["ls-files", "-co", "--exclude-standard", "-z"]);
     let captured = line.capture(root)?;
@@ -25,7 +25,7 @@ pub(crate) fn list(root: &Path) -> Result<Vec<String>, String> {
     Ok(paths)
 }
 
-/// The text of the file at `path` below `root`.
+/// Returns the text of the file at `path`, relative to `root`.
 pub(crate) fn read(root: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
 }

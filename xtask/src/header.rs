@@ -1,8 +1,8 @@
-//! The headers of the C interface, compared with the crate behind it.
+//! The comparison of the headers of the C interface with the crate that implements them.
 //!
-//! They are written by hand, for their comments are what C programs are written from. What a compiler cannot see is
-//! whether both sides mean the same: each exported function has its prototype, word by word, each structure its fields,
-//! each constant its value, and a header has no other prototypes.
+//! The headers are written by hand, because authors of C programs read their comments. No compiler sees whether both
+//! sides agree, so this task compares them: each exported function has its prototype, word by word; each structure has
+//! its fields, and each constant its value; and a header has no other prototypes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::Path;
 use clap::Args;
 use syn::{Expr, Fields, FnArg, Item, Pat, ReturnType, Type};
 
-/// Each header, and the directory whose files export what it declares.
+/// Each header, and the directory whose files export the items that the header declares.
 const HEADERS: [(&str, &str); 2] = [
     (
         "crates/tickless-capi/include/tickless.h",
@@ -27,7 +27,7 @@ const HEADERS: [(&str, &str); 2] = [
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
-/// Performs the task.
+/// Runs `cargo xtask header`.
 pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
     for (header, sources) in HEADERS {
         let faults = faults(root, header, sources)?;
@@ -57,11 +57,11 @@ fn faults(root: &Path, header: &str, sources: &str) -> Result<Vec<String>, Strin
     Ok(compare(&header, &exports))
 }
 
-/// The items that a crate exports, in C.
+/// The items that a crate exports, written in C.
 #[derive(Debug, Default)]
 struct Exports {
     prototypes: BTreeSet<String>,
-    /// Lines of other kinds that the header has to have.
+    /// The lines of other kinds that the header must contain.
     lines: BTreeSet<String>,
 }
 
@@ -135,7 +135,7 @@ fn prototype(signature: &syn::Signature) -> Result<String, String> {
     declared(result, &function)
 }
 
-/// `name` with that type, as C writes it.
+/// Returns the declaration in C of `name` with the type `of`.
 fn declared(of: &Type, name: &str) -> Result<String, String> {
     match of {
         Type::Ptr(pointer) => {

@@ -1,7 +1,7 @@
-//! Drawn rounds of executors and their ends, for as long as the user wants to wait.
+//! The hunt: random rounds of executors and their ends, for as long as the user wants to wait.
 //!
-//! The rounds are a test of the library (`tests/hunt`), which draws for some seconds where it is called as a test, and
-//! for as long, and from the seed, that this task says.
+//! The rounds are a test of the library (`tests/hunt`). When the test is called as a test, it draws rounds for some
+//! seconds. This task sets the time and the seed.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use crate::invocation::Invocation;
 
 /// Draws executors, local tasks, ends, aborts and wakes until a round hangs, leaves something behind, or time is over.
 ///
-/// Each round is drawn from a seed of its own, one more than that of the round before. What threads make of it differs
-/// from run to run, so a failure prints the command that draws the same round a thousand times. Exits with 1 if a round
-/// failed.
+/// Each round is drawn from a seed of its own, which is one more than the seed of the round before. The order in which
+/// threads run differs from run to run, so a failure prints the command that draws the same round a thousand times.
+/// Exits with 1 if a round failed.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The length of the hunt in seconds, building not counted.
@@ -22,12 +22,12 @@ pub(crate) struct Arguments {
     /// The seed of the first round.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// The round of that seed alone, so many times over, in place of a time.
+    /// Runs only the round of that seed, this number of times, instead of for a time.
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     rounds: Option<u64>,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask hunt`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let line = line(arguments);
     println!("   $ {line}");

@@ -1,4 +1,4 @@
-//! The C interface, put where a compiler and `man` find it.
+//! The installation of the C interface, in directories where a compiler and `man` find it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,11 +14,12 @@ use crate::workspace::Workspace;
 
 const PACKAGE: &str = "tickless-capi";
 const HEADERS: &str = "crates/tickless-capi/include";
-/// The name by which programs ask for the shared library; its build script says the same.
+/// The name by which programs request the shared library; its build script sets the same name.
 const SONAME: &str = "libtickless.so.0";
-/// The directory of the build, below the root.
+/// The directory of the build, relative to the root.
 const BUILT: &str = "target/install";
-/// No other packages: the features that they want of the library would be in it.
+/// The arguments of the build. It builds no other packages, because the features that those need of the library would
+/// be in the build.
 const BUILD: [&str; 6] = ["build", "-p", PACKAGE, "-p", "tickless-preload", "--lib"];
 
 /// Builds the C interface, and puts libraries, headers, manual pages and `tickless.pc` below a directory.
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
     prefix: PathBuf,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask install`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     Invocation::cargo(&BUILD)
         .args(&["--release", "--target-dir", BUILT])
@@ -46,7 +47,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts the libraries that cargo left in `built` below `prefix`, and all that goes with them.
+/// Installs the libraries that cargo left in `built` below `prefix`, with their headers, manual pages and settings.
 fn put(root: &Path, built: &Path, prefix: &Path) -> Result<(), String> {
     let workspace = Workspace::load(root)?;
     let package = workspace.member(PACKAGE).ok_or("there is no C interface")?;
@@ -86,12 +87,13 @@ fn size_of(path: &Path) -> Result<String, String> {
     Ok(format!("{name}: {file} KiB, {text} KiB of them text"))
 }
 
-/// Rounds up, so that nothing has no size.
+/// Converts bytes to KiB, rounded up, so that only an empty file has size 0.
 const fn kib(bytes: u64) -> u64 {
     bytes.div_ceil(1024)
 }
 
-/// Adds up the machine code of a library: of all members if it is static, whether a program needs them or not.
+/// Adds up the machine code of a library. A static library counts with all of its members, whether a program needs them
+/// or not.
 fn text_of(bytes: &[u8]) -> Result<u64, object::Error> {
     if !bytes.starts_with(&object::archive::MAGIC) {
         return text_of_object(bytes);
@@ -114,7 +116,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Replaces what stood there.
+/// Makes a link to `target`, and replaces an existing file.
 fn link(target: &str, at: &Path) -> Result<(), String> {
     let _there_was_none = fs::remove_file(at);
     symlink(target, at).map_err(|error| format!("{}: {error}", at.display()))
@@ -140,7 +142,7 @@ mod tests {
     use crate::files;
     use crate::invocation::{Invocation, is_installed};
 
-    /// A directory that goes with its test.
+    /// A directory that is removed when its test ends.
     struct Directory(PathBuf);
 
     impl Drop for Directory {
@@ -165,7 +167,7 @@ mod tests {
         text
     }
 
-    /// Returns the options of a compiler that `pkg-config` has for what is installed below `prefix`.
+    /// Returns the compiler options that `pkg-config` prints for the libraries that are installed below `prefix`.
     fn options(prefix: &Path, arguments: &[&str]) -> Vec<String> {
         let text = output(
             Command::new("pkg-config")
@@ -176,12 +178,13 @@ mod tests {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Returns the shared libraries that a program or a library asks for, and the name of a library.
+    /// Returns the shared libraries that a program or a library requests, and the name of a library.
     fn dynamic(file: &Path) -> String {
         output(Command::new("readelf").arg("-d").arg(file))
     }
 
-    /// The interface as programs get it: found by pkg-config, linked either way, executed where it was installed.
+    /// Tests the interface as programs use it: pkg-config finds it, programs link it statically and dynamically, and
+    /// they run in the place of the installation.
     #[test]
     fn programs_are_built_against_what_is_installed() {
         for program in ["gcc", "pkg-config", "readelf"] {

@@ -1,7 +1,8 @@
-//! Command lines: built once, shown as they could be typed, and run.
+//! Command lines: built once, shown in a form that can be typed, and run.
 //!
-//! Output goes where ours goes, so that a long build is seen while it runs. Only questions (is this component there?)
-//! are captured, and only where the answer counts tests is the output looked at on its way.
+//! The output of a command goes to our own output, so that a long build is visible while it runs. The output is
+//! captured only for questions, such as whether a component is installed. The output is read as it arrives only where
+//! tests are counted.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -14,13 +15,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// A program with its arguments and the variables that differ from ours.
+/// A program with its arguments and the environment variables that differ from ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invocation {
     program: Cow<'static, str>,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
-    /// The code that it ends with when all is well.
+    /// The exit code of a successful run.
     passes: i32,
 }
 
@@ -42,12 +43,12 @@ impl Invocation {
         }
     }
 
-    /// Cargo of the toolchain in use.
+    /// Returns a command line for cargo of the toolchain in use.
     pub(crate) fn cargo(arguments: &[&str]) -> Self {
         Self::new("cargo").args(arguments)
     }
 
-    /// Cargo of another toolchain, through rustup.
+    /// Returns a command line for cargo of another toolchain, through rustup.
     pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Self {
         Self::new("cargo")
             .arg(format!("+{toolchain}"))
@@ -65,7 +66,7 @@ impl Invocation {
         self
     }
 
-    /// Makes each lint that speaks in a line of `cargo clippy` an error. What comes behind is for the compiler.
+    /// Makes every lint warning of a line of `cargo clippy` an error. The arguments at the end are for the compiler.
     pub(crate) fn deny_warnings(self) -> Self {
         self.args(&["--", "-D", "warnings"])
     }
@@ -78,7 +79,7 @@ impl Invocation {
         self
     }
 
-    /// Has it started by another program, whose arguments come first.
+    /// Has another program start this one; the arguments of the other program come first.
     pub(crate) fn behind(mut self, program: &'static str, arguments: &[&str]) -> Self {
         let before = arguments.iter().map(|&argument| argument.to_owned());
         let own = std::iter::once(self.program.into_owned()).chain(self.arguments);
@@ -87,18 +88,19 @@ impl Invocation {
         self
     }
 
-    /// Has it run on the first processor that this process may use.
+    /// Has the program run on the first processor that this process may use.
     pub(crate) fn on_one_cpu(self) -> Self {
         self.on_cpu(0)
     }
 
-    /// Has it run on one of the processors that this process may use, the `lane`th where there are so many.
+    /// Has the program run on one of the processors that this process may use: the `lane`th if there are enough.
     fn on_cpu(self, lane: usize) -> Self {
         self.behind("taskset", &["--cpu-list", &usable_cpu(lane)])
     }
 
-    /// Has an emulator end after so many seconds, and, where it counts instructions, run on one processor of the host:
-    /// on two its own threads race for its timers, and some interrupts come late. `lane` says on which.
+    /// Has an emulator end after this number of seconds. An emulator that counts instructions runs on one processor of
+    /// the host, because on two processors its own threads race for its timers and some interrupts come late. `lane`
+    /// selects the processor.
     pub(crate) fn emulated(self, seconds: &str, counts: bool, lane: usize) -> Self {
         // One whose CPUs all wait may not heed the first signal.
         let run = self.behind("timeout", &["-k", "5", seconds]);
@@ -109,7 +111,7 @@ impl Invocation {
         }
     }
 
-    /// Takes `code` alone for success.
+    /// Accepts only the exit code `code` as success.
     pub(crate) fn passes_with(mut self, code: i32) -> Self {
         self.passes = code;
         self
@@ -121,7 +123,7 @@ impl Invocation {
         self
     }
 
-    /// Runs it in `directory` with our output; tells on failure how it ended.
+    /// Runs the program in `directory` with our output; fails with the way in which the program ended.
     pub(crate) fn run(&self, directory: &Path) -> Result<(), String> {
         let status = self
             .command(directory)
@@ -130,7 +132,7 @@ impl Invocation {
         self.judge(status)
     }
 
-    /// Runs it in `directory`, showing each line of its standard output to `watch` and to the user.
+    /// Runs the program in `directory`, and passes each line of its standard output to `watch` and to the user.
     pub(crate) fn run_watched(
         &self,
         directory: &Path,
@@ -146,9 +148,9 @@ impl Invocation {
         self.wait(child)
     }
 
-    /// Runs like [`run_watched`](Self::run_watched), with both outputs in one and in their order. What says nothing for
-    /// `silence` hangs: the programs that it started are killed, so that it goes on without them and reports that they
-    /// failed.
+    /// Runs the program like [`run_watched`](Self::run_watched), with both outputs joined in their order. A program
+    /// that prints nothing for `silence` counts as hung: the programs that it started are killed, so that it goes on
+    /// without them and reports that they failed.
     pub(crate) fn run_watched_whole(
         &self,
         directory: &Path,
@@ -218,7 +220,7 @@ impl Invocation {
         }
     }
 
-    /// Runs it in `directory` and keeps both outputs to itself.
+    /// Runs the program in `directory`, and returns both outputs without showing them.
     pub(crate) fn capture(&self, directory: &Path) -> Result<Captured, String> {
         let output = self
             .command(directory)
@@ -232,7 +234,8 @@ impl Invocation {
         })
     }
 
-    /// Runs it in `directory`, and keeps its standard output to itself; tells on failure how it ended.
+    /// Runs the program in `directory`, and returns its standard output without showing it; fails with the way in which
+    /// the program ended.
     pub(crate) fn run_quietly(
         &self,
         directory: &Path,
@@ -270,7 +273,7 @@ impl Invocation {
 }
 
 impl Captured {
-    /// The last line that the program complained with, for a reason in one line.
+    /// Returns the last line of the program's standard error, as a reason in one line.
     pub(crate) fn last_complaint(&self) -> &str {
         self.stderr
             .lines()
@@ -280,7 +283,7 @@ impl Captured {
     }
 }
 
-/// Formats the invocation as a shell would take it.
+/// Formats the invocation as a line for a shell.
 impl fmt::Display for Invocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in &self.variables {
@@ -303,7 +306,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Kills the programs that a process started and waits for. Where there is no `/proc` nothing is killed.
+/// Kills the programs that a process started and waits for. On a system without `/proc` no program is killed.
 fn kill_children(process: u32) {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     for entry in entries {
@@ -316,7 +319,8 @@ fn kill_children(process: u32) {
     }
 }
 
-/// The parent of a process, from its `stat`: `NUMBER (NAME) STATE PARENT ...`. The name may contain anything.
+/// Returns the parent of a process, read from its `stat`: `NUMBER (NAME) STATE PARENT ...`. The name may contain any
+/// characters.
 fn parent(stat: &str) -> Option<u32> {
     let (_, behind_the_name) = stat.rsplit_once(')')?;
     behind_the_name
@@ -337,12 +341,12 @@ pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The first processor that this process may use.
+/// Returns the first processor that this process may use.
 pub(crate) fn first_cpu() -> String {
     usable_cpu(0)
 }
 
-/// A processor that this process may use: the `lane`th, counted around where there are less.
+/// Returns the `lane`th processor that this process may use; counting starts again at the first if there are fewer.
 fn usable_cpu(lane: usize) -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let cpus = usable_cpus_in(&status);
@@ -350,7 +354,7 @@ fn usable_cpu(lane: usize) -> String {
     cpu.map_or_else(|| "0".to_owned(), ToString::to_string)
 }
 
-/// The processors that a process may use, by its status in `/proc`.
+/// Returns the processors that a process may use, read from its status in `/proc`.
 fn usable_cpus_in(status: &str) -> Vec<u32> {
     let list = status
         .lines()

@@ -1,7 +1,7 @@
 //! The kernel on bare machines: how it is built, and how an emulator runs it.
 //!
-//! The kernel is a workspace of its own, so that no build of the library knows it. It ends with a code of its own,
-//! never 0, which is what a machine ends with that resets itself.
+//! The kernel is a workspace of its own, so that no build of the library includes it. It ends with an exit code of its
+//! own, never 0, because a machine that resets itself ends with 0.
 
 mod hackbench;
 mod picture;
@@ -19,22 +19,22 @@ use crate::toolchain;
 const MANIFEST: &str = "kernel/Cargo.toml";
 /// The exit status of the kernel when all of its tests passed.
 const PASSED: i32 = 33;
-/// Seconds of the user's time that a run may take. The kernel limits guest time itself; this is for one that says
-/// nothing any more.
+/// The number of real seconds that a run may take. The kernel limits guest time itself; this limit is for a kernel that
+/// hangs without output.
 const LIMIT: &str = "300";
-/// The same for the suites on the rig's hosts: they execute 90 billion instructions, a minute of a processor, and where
-/// instructions are counted several.
+/// The same limit for the suites on the rig's hosts. They execute 90 billion instructions, which takes a minute of a
+/// processor, and several minutes if instructions are counted.
 const LONG_LIMIT: &str = "1800";
-/// CPUs that share a slow counter, in a measurement.
+/// The numbers of CPUs that share a slow counter in a measurement.
 const SHARING: [u32; 3] = [2, 8, 64];
-/// The test that needs a kernel that traces.
+/// The name of the test that needs a kernel that traces.
 pub(crate) const TRACE_TEST: &str = "trace";
-/// The test that needs a kernel with the conformance suites for its own host.
+/// The name of the test that needs a kernel with the conformance suites for its own host.
 pub(crate) const CONFORMANCE_TEST: &str = "conformance";
-/// The test that needs a kernel with the conformance suites for the rig's hosts, too.
+/// The name of the test that needs a kernel with the conformance suites for the rig's hosts, too.
 const CONFORMANCE_RIG_TEST: &str = "conformance-rig";
 
-/// The tests that need a feature, and the name of that.
+/// The tests that need a feature, each with the name of the feature.
 const FEATURES: [(&str, &str); 3] = [
     (TRACE_TEST, "trace"),
     (CONFORMANCE_TEST, "conformance"),
@@ -43,31 +43,32 @@ const FEATURES: [(&str, &str); 3] = [
 
 /// Builds the kernel, runs it in an emulator, and shows its report.
 ///
-/// Exits with 0 when all of its tests passed or a machine is skipped, with 1 otherwise, and says which: a test failed,
-/// the kernel panicked, its guest time was over, the machine reported an exception, it said nothing any more.
+/// Exits with 0 when all of its tests passed or a machine is skipped, with 1 otherwise. It then says which of these
+/// happened: a test failed, the kernel panicked, its guest time was over, the machine reported an exception, or the
+/// kernel hung without output.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: Settings,
-    /// Measures what each mechanism saves: eleven loads of each shape on one CPU, with counted instructions, for either
-    /// way to write the device and either kind of device. Each twice, and both have to say the same. Then how often 2,
-    /// 8 and 64 CPUs read a counter that they share, at each tick, direct and combined.
+    /// Measures what each mechanism saves: eleven loads of each shape on one CPU, with counted instructions, for both
+    /// ways to write the device and both kinds of device. Each load runs twice, and both runs have to print the same.
+    /// Then measures how often 2, 8 and 64 CPUs read a counter that they share, at each tick, direct and combined.
     #[arg(long, conflicts_with_all = ["test", "cpus", "relative", "immediate"])]
     measure: bool,
-    /// Runs the tests of the hierarchy on 64 and on 254 CPUs of aarch64 and x86-64, with counted instructions. Eight
-    /// runs: one of 254 CPUs takes up to a minute of a processor, and is ended after five.
+    /// Runs the tests of the hierarchy on 64 and on 254 CPUs of aarch64 and x86-64, with counted instructions. These
+    /// are eight runs: one of 254 CPUs takes up to a minute of a processor, and is ended after five.
     #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "arch"])]
     many: bool,
     /// Prints how many bytes of text and data the core takes with the exact queue alone, with the wheels, and with the
-    /// hierarchy, built for size; then what it takes of each CPU, and of the stack.
+    /// hierarchy, built for size; then the bytes that it takes for each CPU, and of the stack.
     #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many"])]
     sizes: bool,
-    /// Has the simulator foretell a load in the shape of hackbench on one CPU, and runs that in the kernel: counts
-    /// beside each other, and the time of messages of 8 to 256 bytes with all mechanisms off and on, in guest time and
-    /// in the host's. It builds the command `tickless` first.
+    /// Has the simulator predict a load in the shape of hackbench on one CPU, and runs that load in the kernel. Prints
+    /// both counts together, and the time of messages of 8 to 256 bytes with all mechanisms off and on, in guest time
+    /// and in the host's. It builds the command `tickless` first.
     #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many", "sizes", "relative", "immediate", "arch"])]
     hackbench: bool,
-    /// Runs exact and coarse timers on all CPUs, and writes the kernel's own trace of that to this file, which
+    /// Runs exact and coarse timers on all CPUs, and writes the kernel's own trace of them to this file, which
     /// `tickless verify` checks.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes", "hackbench"])]
     trace: Option<PathBuf>,
@@ -80,7 +81,7 @@ pub(crate) struct Arguments {
 /// The options of a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
-    /// The machine.
+    /// The machine on which the kernel runs.
     #[arg(long, value_enum, default_value_t = Arch::Aarch64)]
     pub(crate) arch: Arch,
     /// The executor of the instructions: QEMU's translator, or the processor through KVM.
@@ -92,13 +93,13 @@ pub(crate) struct Settings {
     /// Counts instructions for time, one a nanosecond: times are exact, and each run is the same.
     #[arg(long)]
     pub(crate) icount: bool,
-    /// Programs the device with how long to wait, where it could be told when to fire.
+    /// Programs the device with a delay, even if the device could take the time at which to fire.
     #[arg(long)]
     pub(crate) relative: bool,
-    /// Lets the interrupt write the device itself, in place of a flush point.
+    /// Lets the interrupt write the device itself, instead of a flush point.
     #[arg(long)]
     pub(crate) immediate: bool,
-    /// The processor of the host that it runs on, counted among those that may be used.
+    /// The processor of the host on which the emulator runs, counted among the processors that this process may use.
     #[arg(skip)]
     pub(crate) lane: usize,
     /// Runs only this test.
@@ -106,7 +107,7 @@ pub(crate) struct Settings {
     pub(crate) test: Option<String>,
 }
 
-/// A machine that the kernel knows.
+/// A machine for which the kernel can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arch {
     Aarch64,
@@ -122,12 +123,12 @@ pub(crate) enum Accel {
     Kvm,
 }
 
-/// A run, or why there is none.
+/// A run, or the reason why it is skipped.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// The two lines in turn: the build, and the emulator.
+    /// The two command lines, in the order in which they run: the build, and the emulator.
     Run(Invocation, Invocation),
-    /// The machine, and what it lacks.
+    /// The name of the machine, and the tool that is missing for it.
     Skip(String, String),
 }
 
@@ -183,7 +184,7 @@ impl Arch {
     }
 }
 
-/// Performs the task.
+/// Runs `cargo xtask kernel`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.measure {
         return measure(root, &arguments.settings);
@@ -203,7 +204,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     show(root, &arguments.settings)
 }
 
-/// The beginning of each line of the report that is one of the trace.
+/// The beginning of each line of the report that belongs to the trace.
 pub(crate) const TRACED: &str = "trace: ";
 
 /// Writes the kernel's trace to a file, or draws it.
@@ -281,8 +282,8 @@ fn sizes(root: &Path, settings: &Settings) -> Result<(), String> {
     show(root, &settings)
 }
 
-/// Bytes of a program: text, what of it copies and compares memory for the compiler, constants, and data. The stack
-/// that the layout keeps free is no data.
+/// Returns the sizes of a program's sections in bytes: text, the part of the text that copies and compares memory for
+/// the compiler, constants, and data. The stack that the layout reserves does not count as data.
 fn sections(image: &[u8]) -> Result<[u64; 4], String> {
     const STACK: u64 = 0x1_0000;
     let file = object::File::parse(image).map_err(|error| error.to_string())?;
@@ -312,7 +313,8 @@ fn show(root: &Path, settings: &Settings) -> Result<(), String> {
     run.run(root).map_err(|message| explained(&message))
 }
 
-/// Builds the kernel, and returns the line of the emulator; says what is skipped, if anything lacks for it.
+/// Builds the kernel, and returns the command line of the emulator. If a tool is missing, prints the skip and returns
+/// `None`.
 fn built(root: &Path, settings: &Settings) -> Result<Option<Invocation>, String> {
     match plan(root, settings)? {
         Plan::Run(build, run) => {
@@ -326,7 +328,7 @@ fn built(root: &Path, settings: &Settings) -> Result<Option<Invocation>, String>
     }
 }
 
-/// The tests of the hierarchy, on many CPUs.
+/// Runs the tests of the hierarchy on many CPUs.
 fn many(root: &Path, settings: &Settings) -> Result<(), String> {
     for arch in [Arch::Aarch64, Arch::X86] {
         for (cpus, test) in [
@@ -382,7 +384,7 @@ fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns what the machine of `settings` lacks here, if anything: what is skipped, and why.
+/// Returns what is skipped and the tool that this machine lacks for `settings`; `None` if it lacks none.
 pub(crate) fn lacking(
     root: &Path,
     settings: &Settings,
@@ -426,7 +428,8 @@ pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
     Ok(Plan::Run(build, run))
 }
 
-/// Returns the line that builds the kernel. All features are built in one place, where they share what they depend on.
+/// Returns the command line that builds the kernel. All features are built in one directory, where they share their
+/// dependencies.
 pub(crate) fn building(root: &Path, machines: &[Arch], features: &[&str]) -> Invocation {
     let build = Invocation::cargo(&["build", "--quiet", "--release", "--manifest-path", MANIFEST])
         .args(&["--target-dir", &files::target(root).display().to_string()]);
@@ -446,7 +449,7 @@ pub(crate) fn image(root: &Path, arch: Arch) -> PathBuf {
     directory.join("release/tickless-kernel")
 }
 
-/// Returns the line that runs the kernel in `image`, and writes its parameters.
+/// Returns the command line that runs the kernel in `image`, and writes its parameters.
 pub(crate) fn running(
     root: &Path,
     settings: &Settings,
@@ -524,7 +527,7 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
         .passes_with(PASSED)
 }
 
-/// `message` of a run that failed, with the meaning of its code in front.
+/// Returns the `message` of a failed run, with the meaning of its exit code in front.
 pub(crate) fn explained(message: &str) -> String {
     let meaning = match message.rsplit(' ').next() {
         Some("35") => "a test of the kernel failed",

@@ -1,9 +1,9 @@
-//! The library on Linux as other machines have it: on other processors, and with another C library.
+//! The tests of the library on other kinds of Linux: on other processors, and with another C library.
 //!
 //! Programs for AArch64 and riscv64 are executed by `qemu-user`, which translates the instructions of one process and
-//! passes its system calls on. Those for i686 and for musl are executed by this machine itself; for i686 they are
-//! linked with all that they need, because few machines have the libraries. A test that starts its program once more
-//! does so by the emulator that `TICKLESS_EMULATOR` names.
+//! passes on its system calls. This machine itself executes programs for i686 and for musl; those for i686 are linked
+//! statically, because few machines have the libraries. A test that starts its own program once more starts it by the
+//! emulator that `TICKLESS_EMULATOR` names.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use clap::{Args, ValueEnum};
 use crate::invocation::{Invocation, is_installed};
 use crate::toolchain;
 
-/// Seconds after which a test counts as hanging: an emulator executes it, beside others.
+/// The number of seconds after which a test counts as hung: an emulator executes it while other tests run.
 const PATIENCE: &str = "300";
 
 /// Runs the suites of link, core, sched and the library on other kinds of Linux: by qemu-user, or natively.
 ///
-/// Prints the tests that the emulator cannot carry, each with the reason. What the machine lacks is named as skipped,
-/// and is no failure. The whole takes half an hour.
+/// Prints the tests that the emulator cannot execute, each with the reason. A tool that the machine lacks is named as
+/// skipped; this is no failure. All suites take half an hour.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The kind of Linux; all if none is given.
@@ -45,7 +45,7 @@ pub(crate) enum LinuxKind {
 /// An emulator of a processor.
 struct Emulator {
     program: &'static str,
-    /// The directory of the libraries that its programs are linked with.
+    /// The directory of the libraries with which the emulated programs are linked.
     libraries: &'static str,
     runner: &'static str,
 }
@@ -76,7 +76,7 @@ impl LinuxKind {
         }
     }
 
-    /// Returns the program that links, and the variable that tells cargo; `None` where the usual one does.
+    /// Returns the program that links, and the variable that names it to cargo; `None` for the usual program.
     const fn linker(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Aarch64 => Some((
@@ -95,7 +95,7 @@ impl LinuxKind {
         }
     }
 
-    /// Returns the tests that cannot pass there, each with the reason.
+    /// Returns the tests that cannot pass on this kind of Linux, each with the reason.
     const fn left_out(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Aarch64 | Self::Riscv64 => EMULATED,
@@ -103,7 +103,7 @@ impl LinuxKind {
         }
     }
 
-    /// Reports what the machine lacks to build and execute programs of this kind, if anything.
+    /// Fails with the reason if the machine lacks a tool to build and execute programs of this kind.
     pub(crate) fn present(self, root: &Path) -> Result<(), String> {
         let programs = [
             self.linker().map(|(program, _)| program),
@@ -120,7 +120,7 @@ impl LinuxKind {
         toolchain::ensure_target(root, self.target())
     }
 
-    /// The part of the suites that takes seconds.
+    /// Returns the command lines of the part of the suites that takes seconds.
     pub(crate) fn fast(self) -> Vec<Invocation> {
         let library = self.test(&["tickless"], &["--test", "any_host"]);
         if self.emulator().is_some() {
@@ -129,7 +129,7 @@ impl LinuxKind {
         vec![self.test(&BELOW, &["--lib"]), library]
     }
 
-    /// The suites.
+    /// Returns the command lines of all suites.
     fn whole(self) -> Vec<Invocation> {
         let library = ["--tests", "--features", FEATURES, "--no-fail-fast"];
         let mut lines = vec![
@@ -144,7 +144,7 @@ impl LinuxKind {
         lines
     }
 
-    /// Tests `packages`.
+    /// Returns the command line that tests `packages`.
     fn test(self, packages: &[&str], arguments: &[&str]) -> Invocation {
         let mut line = Invocation::cargo(&["test", "--target", self.target()])
             .packages(packages)
@@ -169,13 +169,13 @@ impl LinuxKind {
     }
 }
 
-/// The packages below the library.
+/// The packages on which the library depends.
 const BELOW: [&str; 3] = ["tickless-link", "tickless-core", "tickless-sched"];
 
-/// Features of the library that its suites need.
+/// The features of the library that its suites need.
 const FEATURES: &str = "hyper,macros,metrics,stream,tokio,tracing";
 
-/// Tests that `qemu-user` cannot carry.
+/// The tests that `qemu-user` cannot execute, each with the reason.
 const EMULATED: &[(&str, &str)] = &[
     (
         "one_wakes_up_for_all_that_is_due_at_an_instant",
@@ -247,7 +247,8 @@ const EMULATED: &[(&str, &str)] = &[
     ),
 ];
 
-/// The emulator of version 7.2 ends such a child with 127, for a program of the C library alone too.
+/// The reason for tests that fork: version 7.2 of the emulator ends such a child with 127, even in a program that uses
+/// only the C library.
 const FORKS: &str =
     "qemu-user starts no thread in the child of a fork of a process that has threads";
 

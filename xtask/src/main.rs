@@ -1,7 +1,8 @@
 //! The project's own tasks, as `cargo xtask TASK`.
 //!
-//! What shell scripts do elsewhere is Rust here: the same compiler, lints and tests watch over it, it runs wherever the
-//! library builds, and its lists come from `cargo metadata`, so that a new package cannot be forgotten.
+//! Other projects use shell scripts for these tasks. Here they are Rust: the same compiler, lints and tests check them,
+//! they run on every system on which the library builds, and their lists come from `cargo metadata`, so that a new
+//! package cannot be forgotten.
 //!
 //! | task | does |
 //! |---|---|
@@ -24,7 +25,7 @@
 //! | `traces` | has the reader of Perfetto count what is in traces of the simulator and of the library |
 //! | `wine` | runs what every host promises on Windows, under wine |
 //!
-//! Exit codes: 0 when all held, 1 when something did not, 2 for bad arguments.
+//! Exit codes: 0 when every check held, 1 when a check did not, 2 for bad arguments.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -123,9 +124,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the checkout that `cargo xtask` was called in.
+/// Returns the root of the checkout in which `cargo xtask` was called.
 ///
-/// Cargo says it at run time. The value it had at compile time would be wrong after the checkout was moved.
+/// Cargo gives the root at run time. The value at compile time would be wrong after the checkout was moved.
 fn root() -> Result<PathBuf, String> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR")
         .ok_or("the checkout is unknown: start this as `cargo xtask`")?;
@@ -150,7 +151,8 @@ mod tests {
         super::Cli::command().debug_assert();
     }
 
-    /// The words of the command lines of the pages, each with its page, without what a shell sets before them.
+    /// Returns the words of the command lines of the pages, each with its page, without variables that a shell sets
+    /// before the command.
     fn lines_of_pages(root: &Path) -> Vec<(String, Vec<String>)> {
         let words = |line: &str| {
             let words = line.split_whitespace().map(|word| word.trim_matches('"'));
@@ -179,13 +181,13 @@ mod tests {
         assert!(count > 20, "{count}");
     }
 
-    /// The names behind `option`; those of features are split.
+    /// Returns the names after `option`; a list of features is split.
     fn values<'w>(words: &'w [String], option: &str) -> Vec<&'w str> {
         let pairs = words.windows(2).filter(|pair| pair[0] == option);
         pairs.flat_map(|pair| pair[1].split(',')).collect()
     }
 
-    /// Packages, features, examples, programs and tests that commands of cargo name are there.
+    /// Checks that the packages, features, examples, programs and tests that cargo commands of the pages name exist.
     #[test]
     fn what_pages_have_cargo_run_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,8 +1,8 @@
-//! Manual pages of the C interface, in section 3, made of the comments in its headers.
+//! The manual pages of the C interface, in section 3, made from the comments in its headers.
 //!
-//! A comment and the prototypes behind it are one page. Lines of a comment that begin with `name:` describe one of
-//! those functions. The comment at the beginning of the header is `tickless(3)`. A name for each function goes beside
-//! them, as a link to the page that describes it.
+//! A comment and the prototypes after it make one page. Lines of the comment that begin with `name:` describe one of
+//! those functions. The comment at the beginning of the header is `tickless(3)`. Each function also gets a link of its
+//! own name to the page that describes it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,12 +15,12 @@ use crate::invocation::{Invocation, is_installed};
 
 const HEADERS: [&str; 2] = ["tickless.h", "tickless-posix.h"];
 const INCLUDE: &str = "crates/tickless-capi/include";
-/// The directory for a look at the pages, below the root.
+/// The directory for a preview of the pages, relative to the root.
 const PLACE: &str = "target/man";
 /// The date of the last change of the interface that the pages describe.
 const DATE: &str = "2026-11-27";
 
-/// Each page, with the prefix of its functions, and the line in which it names itself.
+/// Each page, with the prefix of its functions, and the line in which the page gives its name.
 const PAGES: [Subject; 9] = [
     Subject::new(
         "tickless_abi_version",
@@ -51,11 +51,11 @@ impl Subject {
     }
 }
 
-/// Makes the manual pages of the C interface from its headers, and has mandoc or man check them.
+/// Makes the manual pages of the C interface from its headers, and has mandoc and man check them.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
-/// Performs the task.
+/// Runs `cargo xtask man`.
 pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
     let place = root.join(PLACE);
     let count = install(root, &place, env!("CARGO_PKG_VERSION"))?;
@@ -63,7 +63,7 @@ pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
     check(&place)
 }
 
-/// Puts all pages below `place`; returns how many there are.
+/// Writes all pages below `place`; returns the number of pages.
 pub(crate) fn install(root: &Path, place: &Path, version: &str) -> Result<usize, String> {
     let section = place.join("man3");
     fs::create_dir_all(&section).map_err(|error| format!("{}: {error}", section.display()))?;
@@ -80,7 +80,7 @@ pub(crate) fn install(root: &Path, place: &Path, version: &str) -> Result<usize,
     Ok(pages.len())
 }
 
-/// Has the pages below `place` checked by the first of two programs that is there.
+/// Checks the pages below `place` with mandoc and with man; a program that is not installed is skipped.
 fn check(place: &Path) -> Result<(), String> {
     let section = place.join("man3");
     let entries =
@@ -113,14 +113,14 @@ fn check(place: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A page, or the page of several functions under the name of one of them.
+/// The text of a page, or a link from the name of a function to the page that describes it.
 #[derive(Debug, PartialEq, Eq)]
 enum Page {
     Text(String),
     SameAs(String),
 }
 
-/// Each page and its text.
+/// Returns each page and its text.
 fn pages(root: &Path, version: &str) -> Result<Vec<(String, Page)>, String> {
     let mut pages: Vec<(String, Page)> = Vec::new();
     for header in HEADERS {
@@ -141,18 +141,18 @@ fn pages(root: &Path, version: &str) -> Result<Vec<(String, Page)>, String> {
     Ok(pages)
 }
 
-/// A comment, and what stands behind it.
+/// A comment, and the declarations after it.
 #[derive(Debug)]
 struct Part {
     subject: Subject,
     header: &'static str,
     comment: Vec<String>,
     prototypes: Vec<String>,
-    /// Definitions of structures that callers fill, word by word.
+    /// The definitions of structures that callers fill, word by word.
     structures: Vec<String>,
 }
 
-/// Takes a header apart.
+/// Splits a header into its parts.
 fn parts(header: &'static str, text: &str) -> Result<Vec<Part>, String> {
     let mut parts: Vec<Part> = Vec::new();
     let mut structures = Vec::new();
@@ -212,7 +212,7 @@ fn parts(header: &'static str, text: &str) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// The page with the longest name that the function begins with.
+/// Returns the page whose prefix is the longest with which the function begins.
 fn subject_of(function: &str) -> Result<Subject, String> {
     let mut fits: Vec<_> = { PAGES.iter().copied() }
         .filter(|subject| {
@@ -224,13 +224,13 @@ fn subject_of(function: &str) -> Result<Subject, String> {
         .ok_or_else(|| format!("no page is for {function}"))
 }
 
-/// The name of the function that a prototype declares.
+/// Returns the name of the function that a prototype declares.
 fn function_of(prototype: &str) -> &str {
     let before = prototype.split('(').next().unwrap_or_default();
     before.rsplit([' ', '*']).next().unwrap_or_default()
 }
 
-/// The lines of a comment, without its stars.
+/// Returns the lines of a comment, without its stars.
 fn comment_of<'a>(first: &str, lines: &mut impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut comment = Vec::new();
     let mut line = first;
@@ -320,7 +320,7 @@ impl Part {
     }
 }
 
-/// The lines of a comment in the language of manual pages.
+/// Returns the lines of a comment in the language of manual pages.
 fn described(comment: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut is_item = false;
@@ -359,7 +359,7 @@ fn described(comment: &[String]) -> Vec<String> {
     lines
 }
 
-/// A line that begins with nothing special, and in which a hyphen is one.
+/// Escapes a line so that its beginning has no special meaning, and its hyphens stay hyphens.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     if line.starts_with(['.', '\'']) {

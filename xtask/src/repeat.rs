@@ -1,9 +1,9 @@
-//! The tests over and over, more of them at a time than there are processors, to find a test that fails once in a
+//! The repeated runs of the tests, with more tests at a time than processors, which find a test that fails once in a
 //! thousand runs.
 //!
-//! What threads and clocks decide is decided otherwise on another machine. A test that fails there now and then is
-//! found here first: the programs are executed side by side, so that their threads lose the processor wherever they
-//! can.
+//! The timing of threads and clocks differs between machines. A test that fails now and then on another machine is
+//! found here first: the programs are executed in parallel, so that their threads lose the processor at every possible
+//! place.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,37 +19,38 @@ use serde_json::Value;
 
 use crate::invocation::{Invocation, first_cpu};
 
-/// The directory that keeps the output of failed programs, below the root.
+/// The directory that keeps the output of failed programs, relative to the root.
 const KEPT: &str = "target/repeat";
-/// The tests of these are decided by threads and clocks. All others are functions of their seeds.
+/// The packages whose tests depend on the timing of threads and clocks. The tests of all other packages are functions
+/// of their seeds.
 const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
 
 /// Runs the tests over and over, several at a time, until time is over: for failures that come now and then.
 ///
-/// They are built as the step `test-release` of the check builds them, with all features. The output of each run that
-/// failed is kept below `target/repeat`. Exits with 1 if any failed.
+/// The tests are built as the step `test-release` of the check builds them, with all features. The output of each
+/// failed run is kept below `target/repeat`. Exits with 1 if a run failed.
 ///
-/// Twenty rounds of the library's and the command's tests with little of a CPU take some hours, on one CPU an hour:
-/// `--under load --rounds 20 -p tickless -p tickless-lab`, `--under one-cpu` with the same.
+/// Twenty rounds of the library's and the command's tests with little of a CPU take some hours, and on one CPU an hour:
+/// `--under load --rounds 20 -p tickless -p tickless-lab`, and `--under one-cpu` with the same options.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The length of the run in minutes, building not counted.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
-    /// The number of rounds of all programs, in place of a time.
+    /// The number of rounds of all programs, instead of a time.
     #[arg(long, value_name = "N", conflicts_with = "minutes",
         value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rounds: Option<u64>,
-    /// The disturbance that the programs have to bear.
+    /// The disturbance under which the programs run.
     #[arg(long, value_enum)]
     under: Option<Under>,
     /// The number of programs at a time [default: two for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// The package whose tests are run; may be given several times [default: those that threads and clocks decide]
+    /// The package whose tests are run; may be given several times [default: the packages whose tests depend on timing]
     #[arg(short, long = "package", value_name = "NAME")]
     packages: Vec<String>,
-    /// Runs only tests whose names contain this.
+    /// Runs only tests whose names contain this text.
     #[arg(value_name = "TEST")]
     filter: Option<String>,
 }
@@ -57,7 +58,8 @@ pub(crate) struct Arguments {
 /// A disturbance that makes programs late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Under {
-    /// The scheduler's idle class (`chrt -i 0`), beside three loops of the ordinary class: a few percent of a CPU.
+    /// The scheduler's idle class (`chrt -i 0`), together with three loops of the ordinary class, which leaves a few
+    /// percent of a CPU.
     Load,
     /// One processor for all threads (`taskset -c`).
     OneCpu,
@@ -72,7 +74,7 @@ impl Under {
         }
     }
 
-    /// Returns the number of busy loops that run beside the programs.
+    /// Returns the number of busy loops that run in parallel with the programs.
     const fn loops(self) -> usize {
         match self {
             Self::Load => 3,
@@ -80,7 +82,7 @@ impl Under {
         }
     }
 
-    /// Returns the reason why the system does not let programs be started so, if it does not.
+    /// Returns the reason why the system cannot start programs under this disturbance; `None` if it can.
     fn obstacle(self) -> Option<String> {
         let (program, arguments) = self.launcher();
         let tried = Command::new(program).args(arguments).arg("true").output();
@@ -92,7 +94,7 @@ impl Under {
     }
 }
 
-/// Seconds after which a test counts as hanging that gets a few percent of a CPU.
+/// The number of seconds after which a test counts as hung that gets a few percent of a CPU.
 const PATIENCE: &str = "1200";
 
 /// A test program.
@@ -100,7 +102,7 @@ const PATIENCE: &str = "1200";
 struct Program {
     name: String,
     path: PathBuf,
-    /// The directory in which cargo would run it.
+    /// The directory in which cargo would run the program.
     directory: PathBuf,
 }
 
@@ -108,11 +110,11 @@ struct Program {
 #[derive(Debug, Default)]
 struct Tally {
     runs: usize,
-    /// The tests that failed, with their programs, and how often.
+    /// The tests that failed, with their programs, and the number of failures of each.
     failures: BTreeMap<String, usize>,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask repeat`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let filter = arguments.filter.as_deref();
     let mut programs = build(root, &arguments.packages)?;
@@ -174,7 +176,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     tally.judge(programs.len())
 }
 
-/// Runs `work` beside so many threads that compute.
+/// Runs `work` while `loops` threads compute.
 fn beside_loops(loops: usize, work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -195,7 +197,7 @@ fn jobs_of_this_machine() -> usize {
     2 * thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Builds the test programs of `packages`, or of those that are worth it.
+/// Builds the test programs of `packages`. If none is named, builds those of the packages whose tests depend on timing.
 fn build(root: &Path, packages: &[String]) -> Result<Vec<Program>, String> {
     let line = Invocation::cargo(&["test", "--all-features", "--profile", "testrelease"])
         .args(&["--tests", "--no-run"]);
@@ -210,7 +212,7 @@ fn build(root: &Path, packages: &[String]) -> Result<Vec<Program>, String> {
     Ok(said.stdout.lines().filter_map(program).collect())
 }
 
-/// The test program that a line of cargo's tells of.
+/// Returns the test program that a line of cargo's output names.
 fn program(line: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(line).ok()?;
     let path = PathBuf::from(message["executable"].as_str()?);
@@ -286,7 +288,7 @@ fn command(program: &Program, under: Option<Under>) -> Command {
     command
 }
 
-/// The tests that failed, by the output of their program.
+/// Returns the tests that failed according to the output of their program.
 fn failed(output: &str) -> Vec<String> {
     let name = |line: &str| {
         let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;

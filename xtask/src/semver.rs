@@ -1,6 +1,7 @@
-//! The interfaces of the crates, compared with those of the last release.
+//! The comparison of the interfaces of the crates with those of the last release.
 //!
-//! A release is a tag `vMAJOR.MINOR.PATCH`. Before the first one there is nothing to compare with, which is said.
+//! A release is a tag `vMAJOR.MINOR.PATCH`. Before the first release there is nothing to compare with, and the task
+//! says so.
 
 use std::path::Path;
 
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     baseline: Option<String>,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask semver`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let tags = Invocation::new("git")
         .args(&["tag", "--list", "v*"])
@@ -45,7 +46,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
 }
 
-/// Decides between a comparison and the reason for none.
+/// A comparison, or the reason why there is none.
 #[derive(Debug)]
 enum Plan {
     Skip(&'static str),
@@ -62,7 +63,7 @@ fn plan(has_program: bool, baseline: Option<&str>) -> Plan {
     }
 }
 
-/// Returns the tag of the highest version among `tags`, one a line; other tags count as none.
+/// Returns the tag of the highest version among `tags`, one a line; tags of another form are ignored.
 fn newest(tags: &str) -> Option<&str> {
     tags.lines()
         .filter_map(|tag| Some((version(tag)?, tag)))

@@ -1,10 +1,10 @@
-//! The command lines in the shell blocks of README, CONTRIBUTING and docs, for tests that compare them with what parses
-//! them. The test of the command `tickless` includes this file, too.
+//! The command lines in the shell blocks of README, CONTRIBUTING and docs, for tests that compare them with their
+//! parsers. The test of the command `tickless` includes this file, too.
 
 use std::fs;
 use std::path::Path;
 
-/// Returns each line with the page that it stands on: without a comment, and whole where a page breaks it.
+/// Returns each line with the page on which it stands. Comments are removed, and a line that a page breaks is joined.
 pub(crate) fn all(root: &Path) -> Vec<(String, String)> {
     let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
     for entry in fs::read_dir(root.join("docs")).expect("a directory") {

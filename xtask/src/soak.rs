@@ -1,9 +1,9 @@
-//! Random schedules of random programs, for as long as the user wants to wait.
+//! The soak: random schedules of random programs, for as long as the user wants to wait.
 //!
-//! The cases are the tests in files called `fuzz.rs` of the libraries. They are built under `--cfg shuttle`, draw as
-//! many schedules as the variable `TICKLESS_FUZZ_SCHEDULES` says, from the seed in `TICKLESS_FUZZ_SEED` on, and print a
-//! line each that says what was done. What those lines say is added up here and compared with what was asked for: a
-//! case that is never compiled would pass unseen.
+//! The cases are the tests in files called `fuzz.rs` of the libraries. They are built under `--cfg shuttle`. The
+//! variable `TICKLESS_FUZZ_SCHEDULES` sets the number of schedules that each case draws, and `TICKLESS_FUZZ_SEED` the
+//! first seed. Each case prints a line that says what it did. The task adds up these lines and compares the sum with
+//! the requested number, because a case that is never compiled would not be noticed.
 
 use std::path::Path;
 use std::time::Instant;
@@ -17,16 +17,17 @@ use crate::workspace::Workspace;
 
 /// The file that holds the cases of a module.
 const FILE: &str = "/fuzz.rs";
-/// The package that replaces the atomics, and that the cases cannot be built without.
+/// The package that replaces the atomics. The cases cannot be built without it.
 const CHECKER: &str = "shuttle";
-/// The largest number of schedules: more than a user waits for, few enough for the largest seed to be a number.
+/// The largest number of schedules: it is more than a user waits for, and small enough that the largest seed is still a
+/// number of 64 bits.
 const MANY: u64 = 1 << 40;
 
 /// Runs random schedules of the protocols until one breaks a rule, or all are done.
 ///
 /// Schedule k of a case is a function of the sum of seed and k: the same seed gives the same schedules, and a failure
-/// prints the command that runs its schedule alone. To see other schedules than last time, take another seed, which
-/// should be further away than there were schedules. Exits with 1 if a rule was broken.
+/// prints the command that runs its schedule alone. To see other schedules than last time, give another seed, which
+/// differs from the last by more than the number of schedules. Exits with 1 if a rule was broken.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The number of schedules of all cases together; each case gets the same share, rounded up.
@@ -67,7 +68,7 @@ pub(crate) struct Tally {
     violations: Vec<String>,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask soak`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let all = find(root, &Workspace::load(root)?)?;
     if arguments.list {
@@ -139,7 +140,7 @@ fn find_in(
     Ok(found)
 }
 
-/// The functions behind `#[test]`.
+/// Returns the names of the functions after `#[test]`.
 fn tests(code: &str) -> Vec<String> {
     code.split("#[test]")
         .skip(1)
@@ -148,7 +149,7 @@ fn tests(code: &str) -> Vec<String> {
         .collect()
 }
 
-/// The packages with the case that is wanted, or all.
+/// Returns the packages that have the wanted case; all packages if no case is named.
 fn chosen(all: &[Cases], wanted: Option<&str>) -> Result<Vec<Cases>, String> {
     let Some(wanted) = wanted else {
         return Ok(all.to_vec());
@@ -167,12 +168,13 @@ fn chosen(all: &[Cases], wanted: Option<&str>) -> Result<Vec<Cases>, String> {
     Ok(found)
 }
 
-/// Builds what the cases need besides the project: where that fails there is no network, and nothing to blame.
+/// Returns the command that builds the dependencies of the cases outside the project. If it fails, the network is
+/// missing and no case is at fault.
 pub(crate) fn build_checker() -> Invocation {
     under_shuttle(&["build", "-p", CHECKER])
 }
 
-/// Runs the cases of one package, or the one of them that is wanted.
+/// Returns the command line that runs the cases of one package, or only the wanted case.
 pub(crate) fn line(cases: &Cases, wanted: Option<&str>, share: Share) -> Invocation {
     under_shuttle(&["test", "-p", &cases.package, "--lib"])
         .variable("TICKLESS_FUZZ_SCHEDULES", share.schedules.to_string())
@@ -188,7 +190,7 @@ fn under_shuttle(arguments: &[&str]) -> Invocation {
 }
 
 impl Tally {
-    /// Looks at a line of the output.
+    /// Reads a line of the output, and counts the schedules in it.
     pub(crate) fn watch(&mut self, line: &str) {
         if let Some(schedules) = done(line) {
             self.schedules += schedules;
@@ -198,7 +200,8 @@ impl Tally {
         }
     }
 
-    /// The result of a run, and if a rule was broken the lines that say how to see it again.
+    /// Returns the result of a run. If a rule was broken, the result has the lines that tell the user how to repeat the
+    /// failure.
     pub(crate) fn judge(&self, result: Result<(), String>) -> Result<(), String> {
         match result {
             Err(_) if !self.violations.is_empty() => Err(self.violations.join("\n   ")),
@@ -206,7 +209,7 @@ impl Tally {
         }
     }
 
-    /// Sees to it that all cases ran, and each as long as it was to.
+    /// Checks that all cases ran, and that each ran its whole share of schedules.
     pub(crate) fn require(&self, cases: u64, share: Share) -> Result<(), String> {
         let wanted = cases * share.schedules;
         if self.cases as u64 >= cases && self.schedules >= wanted {
@@ -225,7 +228,8 @@ impl Cases {
     }
 }
 
-/// The number in a line like `two_by_two: 2000 schedules from seed 1 on, no violation`, wherever it begins.
+/// Returns the number in a line like `two_by_two: 2000 schedules from seed 1 on, no violation`, at whichever column the
+/// text begins.
 fn done(line: &str) -> Option<u64> {
     let (before, behind) = line.split_once(" schedules from seed ")?;
     let number = before.rsplit(' ').next()?.parse().ok()?;

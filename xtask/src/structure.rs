@@ -1,15 +1,15 @@
-//! The structure of a crate's files: their imports, circles of imports, and the number of lines.
+//! The check of the structure of a crate's files: their imports, circles of imports, and the number of lines.
 //!
-//! A crate is a wall that the compiler keeps; a module is a room without a door. What keeps the rooms apart is this
-//! task: it reads the imports of each crate under `crates` and `tests` and compares them with two rules.
+//! The compiler keeps crates apart, but it does not keep the modules of a crate apart. This task does: it reads the
+//! imports of each crate under `crates` and `tests` and compares them with two rules.
 //!
 //! - *No circles.* Files that import each other in a circle can only be understood together. A parent and a child of
-//!   one module may: they are one subject. Where larger circles may be for now ([`CRATES`]), a parent that imports a
-//!   child which imports it does not count.
-//! - *No arrows up.* What is below does not know what is above ([`STOREYS`]).
+//!   one module may import each other, because they are one subject. In crates in which larger circles are still
+//!   allowed ([`CRATES`]), a parent that imports a child which imports the parent does not count.
+//! - *No arrows up.* A lower file does not name a higher one ([`STOREYS`]).
 //!
-//! An arrow goes from a file to each file that defines something which the first names, through all re-exports; what
-//! is only passed on is no arrow of the file that passes it on. What tests and models see is left out.
+//! An arrow leads from a file to each file that defines an item which the first file names, through all re-exports. A
+//! file that only re-exports an item has no arrow for the item. Code that only tests and models see is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,7 +28,7 @@ mod modules;
 /// Exits with 1 when an arrow breaks a rule.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Shows only the crates whose names contain this.
+    /// Shows only the crates whose names contain this text.
     #[arg(value_name = "CRATE")]
     only: Option<String>,
     /// Shows each arrow, too.
@@ -36,15 +36,15 @@ pub(crate) struct Arguments {
     arrows: bool,
 }
 
-/// A crate whose circles are limited.
+/// The limit for the circles of a crate.
 struct Limit {
     /// The directory of the package.
     of: &'static str,
-    /// The most files that may stand in one circle; 1 for none, but parent and child.
+    /// The largest number of files in one circle; 1 allows no circle except of a parent and a child.
     circle: usize,
 }
 
-/// The crates that are checked. The others are shown.
+/// The crates that are checked. The other crates are only shown.
 const CRATES: &[Limit] = &[
     Limit {
         of: "crates/tickless-link",
@@ -76,14 +76,14 @@ const CRATES: &[Limit] = &[
     },
 ];
 
-/// Files that must not name what stands above them.
+/// Files that must not name the files above them.
 struct Storey {
     of: &'static str,
     below: &'static [&'static str],
     above: &'static [&'static str],
 }
 
-/// Beginnings of paths below `src/`.
+/// Beginnings of paths, relative to `src/`.
 const STOREYS: &[Storey] = &[
     Storey {
         of: "crates/tickless-core",
@@ -97,7 +97,7 @@ const STOREYS: &[Storey] = &[
     },
 ];
 
-/// One crate as it is.
+/// The files of one crate and the arrows between them.
 #[derive(Debug)]
 pub(crate) struct Crate {
     directory: String,
@@ -109,9 +109,9 @@ pub(crate) struct Crate {
 /// The numbers of lines in a crate's files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
-    /// Lines that users build.
+    /// The lines that are built for users.
     product: usize,
-    /// Unit tests, models, and the files under `tests`, `benches` and `examples`.
+    /// The lines of unit tests, models, and the files under `tests`, `benches` and `examples`.
     tests: usize,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Breach {
     pub(crate) message: String,
 }
 
-/// Performs the task.
+/// Runs `cargo xtask structure`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let mut texts = BTreeMap::new();
     for path in files::list(root)? {
@@ -197,13 +197,13 @@ impl Crate {
         })
     }
 
-    /// The name of a file, as below `src/`.
+    /// Returns the name of a file, relative to `src/`.
     fn name(&self, file: usize) -> &str {
         let path = &self.modules.files()[file];
         path[self.directory.len()..].trim_start_matches("/src/")
     }
 
-    /// The circles that are larger than `limit` allows.
+    /// Returns the circles that are larger than `limit` allows.
     fn circles(&self, limit: usize) -> Vec<Vec<usize>> {
         let is_parent = |from, to| self.modules.parent_of(to) == Some(from);
         let files = self.modules.files().len();

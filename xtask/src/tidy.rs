@@ -1,11 +1,11 @@
-//! The style checker: the rules of the house style that no lint knows.
+//! The style checker: the rules of the house style that no lint checks.
 //!
-//! A rule that no program checks is a wish. Those that the house style marks for this task are checked here, over every
-//! file that git tracks or would track. The checks are made of text and braces, not of a parsed program: they see into
-//! macros, they take milliseconds, and they still work on a file that does not compile. The price is that they are
-//! heuristics, so each prefers to miss a doubtful case over blaming an innocent line.
+//! A rule that no program checks is a wish. This task checks the rules that the house style marks for it, over every
+//! file that git tracks or would track. The checks read text and braces, not a parsed program: they see into macros,
+//! they take milliseconds, and they still work on a file that does not compile. The price is that they are heuristics,
+//! so each check prefers to miss a doubtful case over blaming an innocent line.
 //!
-//! A finding names the rule, the place and what to write instead. Errors fail the task; warnings only speak.
+//! A finding names the rule, the place and the text to write instead. Errors fail the task; warnings are only printed.
 
 use std::fmt;
 use std::path::Path;
@@ -33,29 +33,29 @@ mod tree;
 mod unsafe_code;
 mod words;
 
-/// Checks the rules of the house style that no lint knows.
+/// Checks the rules of the house style that no lint checks.
 ///
-/// Looks at every file that git tracks or would track, and prints what it finds as `path:line: [rule] message: hint`.
+/// Checks every file that git tracks or would track, and prints each finding as `path:line: [rule] message: hint`.
 /// Exits with 1 when there are errors; warnings do not count.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Shows the rules, and checks nothing.
     #[arg(long)]
     list: bool,
-    /// Shows the table of files with retired words, as docs/spec/GLOSSARY.md wants it, and checks nothing.
+    /// Shows the table of files with retired words, as docs/spec/GLOSSARY.md has to contain it, and checks nothing.
     #[arg(long)]
     retired: bool,
 }
 
-/// One rule.
+/// One rule, with the function that checks it.
 struct Rule {
-    /// Id of the rule in the house style.
+    /// The id of the rule in the house style.
     id: &'static str,
     about: &'static str,
     check: fn(&Tree, &mut Report<'_>),
 }
 
-/// Every rule.
+/// Every rule that this task checks.
 const RULES: &[Rule] = &[
     Rule {
         id: "S1",
@@ -234,7 +234,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// One thing that is not as it should be.
+/// One breach of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -245,7 +245,7 @@ struct Finding {
     hint: String,
 }
 
-/// `path:line: [rule] message: hint`.
+/// Formats the finding as `path:line: [rule] message: hint`.
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -291,7 +291,7 @@ impl Report<'_> {
     }
 }
 
-/// Performs the task.
+/// Runs `cargo xtask tidy`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
         for rule in RULES {
@@ -306,7 +306,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run(root)
 }
 
-/// Checks the checkout at `root`, and prints what is found.
+/// Checks the checkout at `root`, and prints the findings.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::load(root)?;
     let findings = check(&tree);
@@ -405,14 +405,14 @@ fn check(tree: &Tree) -> Vec<Finding> {
 
 #[cfg(test)]
 mod samples {
-    //! One rule on one file, for the tests of the rules.
+    //! The check of one rule on one file, for the tests of the rules.
 
     use super::{Report, Tree};
 
     /// The result of [`lines`] when there are no findings.
     pub(super) const CLEAN: [usize; 0] = [];
 
-    /// The lines of `path` that `rule` finds fault with when it contains `text`.
+    /// Returns the lines in which `rule` finds a fault if the file at `path` contains `text`.
     pub(super) fn lines(rule: fn(&Tree, &mut Report<'_>), path: &str, text: &str) -> Vec<usize> {
         of_tree(rule, &[(path, text)])
             .into_iter()
@@ -420,7 +420,7 @@ mod samples {
             .collect()
     }
 
-    /// The places in `files` that `rule` finds fault with.
+    /// Returns the places in `files` in which `rule` finds a fault.
     pub(super) fn of_tree(
         rule: fn(&Tree, &mut Report<'_>),
         files: &[(&str, &str)],
@@ -428,7 +428,7 @@ mod samples {
         of(rule, &Tree::of(files))
     }
 
-    /// The places in `tree` that `rule` finds fault with.
+    /// Returns the places in `tree` in which `rule` finds a fault.
     pub(super) fn of(rule: fn(&Tree, &mut Report<'_>), tree: &Tree) -> Vec<(String, usize)> {
         let mut findings = Vec::new();
         let mut report = Report {

@@ -1,7 +1,8 @@
-//! The parts that rustup has to install: targets, components, toolchains.
+//! The parts that rustup may have to install: targets, components, toolchains.
 //!
-//! Each is asked for first and installed only when it is missing. Where that fails (no network, no rustup) the caller
-//! skips its step and shows the reason that comes back from here; a check that cannot run is neither passed nor failed.
+//! Each part is checked first and installed only if it is missing. If the installation fails (no network, no rustup),
+//! the caller skips its step and shows the reason that this module returns. A check that cannot run has neither passed
+//! nor failed.
 
 use std::path::Path;
 
@@ -72,7 +73,7 @@ fn ensure(
 
 /// Returns true if a line of `rustup toolchain list` is the toolchain called `name`, for any host.
 ///
-/// A dated or more precise one (`nightly-2026-01-01-HOST`) is another toolchain.
+/// A dated or more precise name (`nightly-2026-01-01-HOST`) is another toolchain.
 fn names_toolchain(line: &str, name: &str) -> bool {
     let full = line.split_whitespace().next().unwrap_or_default();
     match full.strip_prefix(name) {

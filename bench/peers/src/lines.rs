@@ -1,15 +1,16 @@
-//! The number of cache lines that an operation touches, which decides its cost where the timers do not fit into the
-//! caches.
+//! The number of cache lines that an operation touches, which determines the cost of the operation if the timers do not
+//! fit into the caches.
 //!
-//! Valgrind's `lackey` prints each access of a program that fills a queue and then repeats one operation. A store to
-//! `MARK` stands between two operations, and the reader of the trace counts the distinct lines of 64 bytes between two
-//! marks. A line that one of the `RECENT` operations before touched too is *warm*: the lock, the clock, the bitmap, the
-//! stack. The others are *cold*: the timer and its neighbours. The counts do not depend on the machine, but for
-//! accesses of threads that a subject has beside.
+//! Valgrind's `lackey` prints each access of a program that fills a queue and then repeats one operation. The program
+//! stores to `MARK` between two operations, and the reader of the trace counts the distinct lines of 64 bytes between
+//! two marks. A line that one of the previous `RECENT` operations touched too is *warm*: the lock, the clock, the
+//! bitmap, the stack. Other lines are *cold*: the timer and its neighbours. The counts do not depend on the machine,
+//! except for the accesses of other threads that a subject has.
 //!
-//! Timers that are due at once expire in a few passes over all of them, so an expiry has no marks of its own. There the
-//! whole is counted between two marks and divided by the timers: a line is cold if it is not among the `CACHED` lines
-//! that were touched last, as many as a first-level cache holds, and written if it was so before it left these.
+//! Timers that are due at once expire in a few passes over all of them, so a single expiry has no marks. All expiries
+//! are counted between two marks, and the count is divided by the number of timers. Here a line is cold if it is not
+//! among the `CACHED` lines that were touched last, as many as a first-level cache holds. It counts as written if it
+//! was written before it left these lines.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io::{BufRead, Write as _};
@@ -19,27 +20,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::operation::Operation;
 use crate::subjects;
 
-/// The word that is stored to between two operations.
+/// The word to which the program stores between two operations.
 static MARK: AtomicU64 = AtomicU64::new(0);
-/// The text before the address of `MARK`, on the channel of the trace.
+/// The text that precedes the address of `MARK` in the trace.
 const ANNOUNCED: &str = "tickless-mark ";
-/// A line is warm if one of so many operations before touched it.
+/// A line is warm if one of this many previous operations touched it.
 const RECENT: usize = 16;
-/// Operations that are counted, behind `RECENT` that are not.
+/// The number of counted operations; `RECENT` operations before them are not counted.
 pub(crate) const COUNTED: u64 = 64;
-/// Bytes of a line.
+/// The size of a cache line, in bytes.
 const LINE: u64 = 64;
-/// Lines that stay warm while timers expire: 32 KiB.
+/// The number of lines that stay warm while timers expire: 32 KiB.
 const CACHED: usize = 512;
-/// Timers that expire, at most: several times as many as that, and below valgrind each takes a millisecond to be armed.
+/// The most timers that expire: several times `CACHED`, but few, because arming one timer takes a millisecond in
+/// valgrind.
 pub(crate) const EXPIRING: usize = 2_000;
 
-/// The lines that one operation touches, on average over some operations.
+/// The numbers of cache lines that one operation touches, on average over the counted operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// All lines.
+    /// All lines that the operation touches.
     pub touched: f64,
-    /// Lines that no recent operation touched.
+    /// Cold lines, which no recent operation touched.
     pub cold: f64,
     /// Cold lines that are written.
     pub cold_written: f64,
@@ -50,14 +52,15 @@ pub(crate) fn mark() {
     MARK.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Announces the marks to the reader of the trace, in one call: the trace goes on between two.
+/// Writes the address of the marks for the reader of the trace, in one call, because accesses are traced between two
+/// calls.
 pub(crate) fn announce() {
     let text = format!("\n{ANNOUNCED}{:x}\n", MARK.as_ptr().addr());
     // A reader that is gone counts nothing.
     let _closed = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Operations that happen among pending timers on one thread, and so can be counted, and the expiry.
+/// Returns the operations whose lines can be counted: those among pending timers on one thread, and the expiry.
 #[must_use]
 pub fn operations() -> Vec<Operation> {
     let counts = |operation: &Operation| {
@@ -67,7 +70,7 @@ pub fn operations() -> Vec<Operation> {
     Operation::ALL.into_iter().filter(counts).collect()
 }
 
-/// Subjects with pending timers.
+/// Returns the names of the subjects with pending timers.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     let all = subjects::all().into_iter();
@@ -80,7 +83,7 @@ pub fn names() -> Vec<&'static str> {
 ///
 /// # Errors
 ///
-/// There is no such subject, or it has no pending timers.
+/// The subject does not exist, or has no pending timers.
 pub fn execute(subject: &str, operation: Operation, pending: usize) -> Result<(), String> {
     let entry = subjects::all()
         .into_iter()
@@ -120,7 +123,8 @@ pub fn count(command: &mut Command, operation: Operation, pending: usize) -> Res
     }
 }
 
-/// Calls `body` with each access of the trace behind the announcement, and whether it is a mark.
+/// Calls `body` with each access of the trace after the announcement. The first argument is true if the access is a
+/// mark.
 fn each_access(
     mut trace: impl BufRead,
     mut body: impl FnMut(bool, (bool, u64, u64)),
@@ -143,7 +147,7 @@ fn each_access(
     Ok(())
 }
 
-/// The operations of a trace; nothing if it has too few marks.
+/// Counts the lines of the operations in a trace; returns `None` if the trace has too few marks.
 fn read(trace: impl BufRead) -> std::io::Result<Option<Lines>> {
     let mut recent: VecDeque<HashSet<u64>> = VecDeque::new();
     let mut present: Option<HashMap<u64, bool>> = None;
@@ -172,12 +176,12 @@ fn read(trace: impl BufRead) -> std::io::Result<Option<Lines>> {
     Ok((counted > 0).then(|| mean(sums, counted)))
 }
 
-/// Lines that were touched last, and whether each was written.
+/// The lines that were touched last, each with a mark if it was written.
 #[derive(Default)]
 struct Cache {
-    /// The number of the access that touched a line last, and whether one wrote to it.
+    /// The number of the last access of each line, and true if an access wrote to the line.
     lines: HashMap<u64, (u64, bool)>,
-    /// The lines by those numbers.
+    /// The lines in the order of their last accesses.
     order: BTreeMap<u64, u64>,
     accesses: u64,
     cold: usize,
@@ -205,7 +209,8 @@ impl Cache {
     }
 }
 
-/// The expiry of so many timers, between the first mark and the last one; nothing if there are too few marks.
+/// Counts the lines of the expiry of `timers` timers, between the first two marks; returns `None` if there are too few
+/// marks.
 fn read_expiry(trace: impl BufRead, timers: usize) -> std::io::Result<Option<Lines>> {
     let mut cache = Cache::default();
     let mut touched = HashSet::new();
@@ -238,8 +243,8 @@ fn mean(sums: [usize; 3], counted: usize) -> Lines {
     }
 }
 
-/// Parses a line of the trace: whether it writes, to which address, and how many bytes (` S 1ffe,8`). `I` is an
-/// instruction.
+/// Parses a line of the trace (` S 1ffe,8`). Returns three values: true for a write, the address, and the number of
+/// bytes. Returns `None` for an instruction, `I`.
 fn access(line: &str) -> Option<(bool, u64, u64)> {
     let (kind, rest) = line.strip_prefix(' ')?.split_once(' ')?;
     let is_write = match kind {
@@ -267,7 +272,8 @@ mod tests {
         assert_eq!(access("==12== lackey\n"), None);
     }
 
-    /// Each operation reads a line that all read, and writes one of its own, across the border of two lines.
+    /// Each operation reads a line that all operations read, and writes a value of its own across the border of two
+    /// lines.
     #[test]
     fn what_recent_operations_touched_is_warm() {
         let mut trace = format!("{ANNOUNCED}ff00\n S ff00,8\n");
@@ -288,7 +294,7 @@ mod tests {
         assert_eq!(read(" L 40,8\n".as_bytes()).unwrap(), None);
     }
 
-    /// Two passes over more lines than are cached, the second of which writes, and a line that every step reads.
+    /// Two passes over more lines than the cache holds. The second pass writes, and every step reads one common line.
     #[test]
     fn a_line_that_left_the_cache_is_cold_again() {
         let timers = CACHED as u64 * 2;

@@ -1,9 +1,9 @@
-//! One subject's turn: its measurements, while no timer of the others is pending.
+//! The turn of one subject: its measurements, while no timer of another subject is pending.
 //!
-//! Each turn runs on a thread of its own, so that a worker, an entered runtime and what they left to the thread are
-//! gone with it. A subject that does not sleep is measured in processor time of its thread: on a machine with other
-//! work the time in which the thread did not run says nothing. Where threads wait for each other it is the time that
-//! passed.
+//! Each turn runs on a thread of its own. A worker, an entered runtime and their thread-local data end with this
+//! thread. A subject that does not sleep is measured in processor time of its thread, because on a machine with other
+//! work the time in which the thread did not run says nothing. An operation in which threads wait for each other is
+//! measured in elapsed time.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -27,9 +27,9 @@ pub(crate) struct Turn<'a> {
     pub(crate) seed: u64,
 }
 
-/// Operations between two readings of the clock, where it is not read for each.
+/// The number of operations between two readings of the clock, for operations that do not read the clock each time.
 const READ_EACH: u64 = 1_024;
-/// Timers of each thread where threads are compared.
+/// The number of timers of each thread, for operations that compare threads.
 pub(crate) const FEW: usize = 1_000;
 
 fn nanos_of(clock: ClockId) -> i128 {
@@ -42,7 +42,7 @@ fn each(nanos: i128, count: u64) -> f64 {
     nanos as f64 / count as f64
 }
 
-/// Arms all slots; says how many wait to fire.
+/// Arms the timers of all slots, and returns the number of timers that wait to fire.
 fn fill<S: Subject>(subject: &mut S, place: &S::Place, pending: usize) -> usize {
     let mut now = subject.now();
     let mut armed = 0;
@@ -56,7 +56,8 @@ fn fill<S: Subject>(subject: &mut S, place: &S::Place, pending: usize) -> usize 
     armed
 }
 
-/// Repeats `body`, with the time of the subject's clock; nanoseconds for each, and how often it said yes.
+/// Repeats `body`, which takes the time of the subject's clock. Returns the nanoseconds for one call, and the number of
+/// calls that returned true.
 fn repeated<S: Subject, const CLOCK_EACH: bool>(
     (subject, place): (&mut S, &S::Place),
     count: u64,
@@ -78,7 +79,7 @@ fn repeated<S: Subject, const CLOCK_EACH: bool>(
     (each(nanos, count), black_box(good))
 }
 
-/// [`repeated`], with the clock read each time or not: a loop of its own for both.
+/// Calls [`repeated`] with `CLOCK_EACH` set to `each`, so that the compiler makes two separate loops.
 fn by_clock<S: Subject>(
     each: bool,
     subject: (&mut S, &S::Place),
@@ -161,11 +162,11 @@ fn operate<S: Subject>(
     }
 }
 
-/// The operations of a turn, in a queue that is filled once.
+/// Measures the operations of a turn in a queue that is filled once.
 ///
 /// # Errors
 ///
-/// The faults in a turn: fewer timers were armed, or pending, than should be.
+/// The turn had a fault: fewer timers were armed or pending than expected.
 pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)>, String> {
     let began = Instant::now();
     S::within(|place| {
@@ -215,7 +216,7 @@ pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)
     })
 }
 
-/// Repeats an operation in a queue that is filled once, with a [mark](lines::mark) behind each.
+/// Repeats an operation in a queue that is filled once, with a [mark](lines::mark) after each operation.
 pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
     if operation == Operation::Expire {
         return lines_of_expiry::<S>(pending);
@@ -241,7 +242,8 @@ pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
     });
 }
 
-/// Fires timers that are due at once, with a [mark](lines::mark) before and behind; none if they do not fire.
+/// Fires timers that are due at once, with a [mark](lines::mark) before and after the firing. Makes no mark for a
+/// subject whose timers never fire.
 fn lines_of_expiry<S: Subject>(pending: usize) {
     let pending = pending.min(lines::EXPIRING);
     let mut lead = Duration::from_secs(15);
@@ -264,8 +266,8 @@ fn lines_of_expiry<S: Subject>(pending: usize) {
     }
 }
 
-/// Returns the least number of `count` timers with random delays that still wait when `passed` has gone by since the
-/// clock was read: a thread that lost its CPU finds some that are over already.
+/// Returns how many of `count` timers with random delays must at least still be pending after `passed` since the clock
+/// was read. Some may have fired already, because the thread can lose its CPU.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -279,7 +281,7 @@ fn at_least(count: u64, passed: Duration) -> u64 {
     (count as f64 - over - 5.0 * over.sqrt() - 3.0).max(0.0) as u64
 }
 
-/// Counts what is pending, and takes it back.
+/// Checks that enough timers are pending, cancels all of them, and checks that none is pending afterwards.
 fn settle<S: Subject>(subject: &mut S, pending: usize, began: Instant) -> Result<(), String> {
     if !S::FIRES {
         return Ok(());
@@ -307,8 +309,8 @@ const LEAD_FOR_EACH: Duration = Duration::from_micros(2);
 /// The longest wait for a timer: longer than any library is late, on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Fires timers that are due at once: processor time of the whole process for each, so that it does not matter which
-/// thread it does.
+/// Fires timers that are due at once. Returns the processor time of the whole process for one timer, so that the result
+/// does not depend on which thread fires it.
 pub(crate) fn expire<S: Subject>(turn: Turn<'_>) -> Result<f64, String> {
     let count = turn.pending;
     let times = u32::try_from(count).unwrap_or(u32::MAX);
@@ -334,7 +336,7 @@ pub(crate) fn expire<S: Subject>(turn: Turn<'_>) -> Result<f64, String> {
     }
 }
 
-/// Arms timers that are due at once, `lead` from now; nothing if arming took longer than that.
+/// Arms timers that are due at once, `lead` from now. Returns `None` if arming took longer than `lead`.
 fn all_due<S: Subject>(
     place: &S::Place,
     count: usize,
@@ -355,7 +357,7 @@ fn all_due<S: Subject>(
     (Instant::now() < deadline).then_some((subject, deadline))
 }
 
-/// Waits for the deadline and fires them; says how many fired.
+/// Waits for the deadline and fires the timers. Returns the number of timers that fired.
 fn fire_all<S: Subject>(
     subject: &mut S,
     place: &S::Place,
@@ -373,7 +375,7 @@ fn fire_all<S: Subject>(
     Ok(fired)
 }
 
-/// Makes futures and drops them.
+/// Measures making a future and dropping it without a poll.
 pub(crate) fn unpolled<S: Subject>(turn: Turn<'_>) -> f64 {
     S::within(|place| {
         let mut subject = S::new(place, 0, false);
@@ -389,8 +391,8 @@ pub(crate) fn unpolled<S: Subject>(turn: Turn<'_>) -> f64 {
     })
 }
 
-/// The operations of a turn on so many threads, each with timers of its own: the time that passes for one operation of
-/// one thread.
+/// Measures the operations of a turn on several threads at once, each with timers of its own. Returns the elapsed time
+/// for one operation of one thread.
 pub(crate) fn threads<S: Subject>(
     turn: Turn<'_>,
     threads: u32,
@@ -417,7 +419,7 @@ pub(crate) fn threads<S: Subject>(
         .collect())
 }
 
-/// Measures one of those threads, operation by operation. It is at every barrier, whatever went wrong.
+/// Measures one of the threads, operation by operation. The thread waits at every barrier even after an error.
 fn on_one_of<S: Subject>(
     turn: Turn<'_>,
     number: u32,
@@ -450,14 +452,14 @@ fn on_one_of<S: Subject>(
     })
 }
 
-/// Moves timers from one thread to another.
+/// Measures timers that one thread arms and another thread cancels.
 pub(crate) fn across<S: Subject>(turn: Turn<'_>) -> Option<Across> {
     let batches = u32::try_from(turn.repeats / 256).unwrap_or(u32::MAX);
     S::across_threads(batches.max(4))
 }
 
-/// Sees that a subject does what is measured: of four timers one is due, one is pulled forward until it is, one is
-/// cancelled, and one pushed out.
+/// Checks that a subject does the measured operations, with four timers: the first is due, the second is pulled forward
+/// until it is due, the third is cancelled, and the fourth is pushed out.
 pub(crate) fn proof<S: Subject>() -> Result<(), String> {
     // On a machine that is busy a thread may lose its CPU for longer than that, and then its timers are over before
     // they are cancelled: another time, with twice as much.
@@ -471,7 +473,8 @@ pub(crate) fn proof<S: Subject>() -> Result<(), String> {
     }
 }
 
-/// The proof with timers that are due so soon; `None` if that was too soon.
+/// Checks a subject with timers that are due after `soon`; returns `None` if the thread took longer than `soon` to arm
+/// them.
 fn prove<S: Subject>(soon: Duration) -> Option<Result<(), String>> {
     const LATER: u64 = 3_600_000_000_000;
     S::within(|place| {
@@ -499,7 +502,8 @@ fn prove<S: Subject>(soon: Duration) -> Option<Result<(), String>> {
     })
 }
 
-/// The second half: the first two fire, and not before they are due; the third is gone and the fourth waits.
+/// Checks the second half of the proof: the first two timers fire, and not before they are due. The third timer is no
+/// longer armed, and the fourth is pending.
 fn fires_two<S: Subject>(subject: &mut S, place: &S::Place, due: Instant) -> Result<(), String> {
     let mut fired = 0;
     while fired < 2 {

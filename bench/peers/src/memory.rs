@@ -1,4 +1,4 @@
-//! Memory: how much there is, and how much of it is allocated.
+//! Queries of the available memory and of the memory that this process has allocated.
 
 use std::fs;
 
@@ -6,9 +6,10 @@ use std::fs;
 /// freed.
 const FOR_A_TIMER: u64 = 400;
 
-/// Bytes that may still be used: the bytes that the kernel calls available, or the rest of this control group.
+/// Returns the number of bytes that may still be used: the smaller of the available memory according to the kernel and
+/// the rest of the limit of this control group.
 ///
-/// `None` where the system does not say.
+/// Returns `None` if the system does not report it.
 #[must_use]
 pub fn available() -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
@@ -26,15 +27,15 @@ pub fn available() -> Option<u64> {
     Some(left.map_or(machine, |left| left.min(machine)))
 }
 
-/// Bytes that a run with so many pending timers may take.
+/// Returns the number of bytes that a run with `pending` pending timers may take.
 #[must_use]
 pub fn needed(pending: u64) -> u64 {
     pending.saturating_mul(FOR_A_TIMER)
 }
 
-/// Bytes that this process has allocated, by whatever language.
+/// Returns the number of bytes that this process has allocated, in Rust, C and C++.
 ///
-/// `None` where the C library does not say.
+/// Returns `None` if the C library does not report it.
 pub(crate) fn allocated() -> Option<u64> {
     #[cfg(target_env = "gnu")]
     {

@@ -1,31 +1,31 @@
-//! The operations that are measured.
+//! The operations that the benchmark measures, with their names and settings.
 
 /// An operation that programs do with timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Arm a timer and cancel it.
+    /// Arm a timer and cancel it at once.
     ArmCancel,
-    /// The same, with a reading of the clock.
+    /// The same as `ArmCancel`, with a reading of the clock for each operation.
     ArmCancelClock,
-    /// Push a deadline out by the time that passed since it was pushed last.
+    /// Push a deadline out by the time that has passed since its last push-out.
     PushSmall,
-    /// The same, with a reading of the clock.
+    /// The same as `PushSmall`, with a reading of the clock for each operation.
     PushSmallClock,
-    /// Give a timer any other deadline.
+    /// Give a timer a random new deadline.
     PushRandom,
-    /// The same, with a reading of the clock.
+    /// The same as `PushRandom`, with a reading of the clock for each operation.
     PushRandomClock,
-    /// Push a deadline behind all others.
+    /// Push a deadline out until it is the latest of all.
     PushIdle,
-    /// The same, with a reading of the clock.
+    /// The same as `PushIdle`, with a reading of the clock for each operation.
     PushIdleClock,
-    /// Cancel a timer of many and arm it again.
+    /// Cancel one of many timers and arm it again.
     Churn,
-    /// The same, with a reading of the clock.
+    /// The same as `Churn`, with a reading of the clock for each operation.
     ChurnClock,
-    /// Fire a timer, of many that are due at once.
+    /// Fire one of many timers that are due at once.
     Expire,
-    /// Make a future and drop it.
+    /// Make a future and drop it without a poll.
     DropUnpolled,
     /// Arm and cancel on two threads at once.
     TwoThreads,
@@ -37,27 +37,27 @@ pub enum Operation {
     CrossArm,
     /// Cancel a timer that another thread armed.
     CrossCancel,
-    /// Bytes of a pending timer.
+    /// Memory of a pending timer, in bytes.
     Memory,
 }
 
 /// The setting that an operation needs; operations with one setting are measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// A thread with so many pending timers.
+    /// One thread, with a given number of pending timers.
     Pending,
-    /// A thread with so many timers that are due at once.
+    /// One thread, with a given number of timers that are due at once.
     Due,
-    /// None pending.
+    /// One thread, without pending timers.
     Alone,
-    /// Threads with a few timers each.
+    /// Several threads with a few timers each.
     Threads,
-    /// Two threads that hand timers over.
+    /// Two threads: one arms timers and the other one cancels them.
     Across,
 }
 
 impl Operation {
-    /// All of them, in the order in which they are told.
+    /// All operations, in the order in which they are printed.
     pub const ALL: [Self; 18] = [
         Self::ArmCancel,
         Self::ArmCancelClock,
@@ -79,7 +79,7 @@ impl Operation {
         Self::Memory,
     ];
 
-    /// The name in arguments and data.
+    /// Returns the name of the operation in arguments and in the output data.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl Operation {
         }
     }
 
-    /// One line for people.
+    /// Returns a description of the operation in one line, for the reader of the output.
     #[must_use]
     pub const fn explanation(self) -> &'static str {
         match self {
@@ -133,7 +133,7 @@ impl Operation {
         }
     }
 
-    /// The operation of that name.
+    /// Returns the operation with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
@@ -151,18 +151,18 @@ impl Operation {
         }
     }
 
-    /// Returns true if the operation happens among pending timers of one thread, and is no figure of memory.
+    /// Returns true if the operation is executed among pending timers of one thread and measures time, not memory.
     pub(crate) const fn is_among_pending(self) -> bool {
         matches!(self.setting(), Setting::Pending) && !matches!(self, Self::Memory)
     }
 
-    /// Returns true if the operation is measured on one thread and on two that do the same.
+    /// Returns true if the operation is measured on one thread, and on two threads that both execute it.
     #[must_use]
     pub const fn is_on_threads(self) -> bool {
         matches!(self.setting(), Setting::Threads)
     }
 
-    /// Returns the operation that each of those threads does.
+    /// Returns the operation that each of the threads executes.
     pub(crate) const fn of_one_thread(self) -> Self {
         match self {
             Self::TwoThreads => Self::ArmCancel,
@@ -172,7 +172,7 @@ impl Operation {
         }
     }
 
-    /// Returns true if the clock is read for each operation, and not once in many.
+    /// Returns true if the clock is read for each operation, and false if one reading serves many operations.
     pub(crate) const fn reads_the_clock_each_time(self) -> bool {
         matches!(
             self,

@@ -1,13 +1,13 @@
-//! The random delays of timers: the same sequence for every subject, by its seed.
+//! The random delays of timers. The sequence depends on the seed alone, so every subject gets the same delays.
 
-/// The least and the greatest delay.
+/// The least and the greatest delay, in nanoseconds.
 const LEAST: u64 = 1_000_000;
 const GREATEST: u64 = 60_000_000_000;
 
-/// Idle timeouts are all alike.
+/// The delay of an idle timeout, the same for all timers, in nanoseconds.
 pub(crate) const IDLE: u64 = GREATEST;
 
-/// Random delays and slots.
+/// A generator of random delays and slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Delays {
     random: fastrand::Rng,
@@ -20,13 +20,13 @@ impl Delays {
         }
     }
 
-    /// 1 ms to 60 s.
+    /// Returns a random delay from 1 ms to 60 s, in nanoseconds.
     #[inline]
     pub(crate) fn random(&mut self) -> u64 {
         scaled(self.random.u64(..))
     }
 
-    /// One of so many slots.
+    /// Returns the number of a random slot, below `slots`.
     #[inline]
     pub(crate) fn slot(&mut self, slots: usize) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "it is below `slots`")]
@@ -36,7 +36,8 @@ impl Delays {
     }
 }
 
-/// The delay of a slot: the same each time, so that no table of them costs cache misses of its own.
+/// Returns the delay of a slot in nanoseconds. It is computed from the number of the slot, so that no table of delays
+/// causes cache misses.
 #[inline]
 pub(crate) fn delay_of(slot: usize) -> u64 {
     scaled(

@@ -1,4 +1,4 @@
-//! Rounds: every subject in turn, in an order that rotates.
+//! The rounds of a run: each round measures every subject in turn, in an order that rotates.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,31 +15,31 @@ use crate::subjects::{self, Entry, Family};
 pub struct Plan {
     /// The operations to measure, in any order.
     pub operations: Vec<Operation>,
-    /// The numbers of other timers that are pending.
+    /// The numbers of pending timers with which the operations are measured.
     pub pending: Vec<u64>,
     /// The number of turns of each subject.
     pub rounds: u32,
     /// The number of repetitions of an operation in a turn.
     pub repeats: u64,
-    /// The seed of the delays.
+    /// The seed of the random delays.
     pub seed: u64,
-    /// Names of the subjects that are measured; all of them without.
+    /// The names of the subjects to measure; `None` for all subjects.
     pub subjects: Option<Vec<&'static str>>,
 }
 
-/// The most timers that can be pending at once: slots are numbered by 32 bits, with room for more.
+/// The most timers that can be pending at once. The numbers of slots have 32 bits, which would be enough for more.
 pub const MOST_PENDING: u64 = 1_000_000_000;
-/// The most timers that are fired at once: more would tell nothing and take minutes.
+/// The most timers that are fired at once. A measurement with more would show nothing new and take minutes.
 const MOST_DUE: u64 = 1_000_000;
 
-/// Median and spread over the rounds.
+/// The median, the least and the greatest figure of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The middle one, or the greater of both.
+    /// The median; with an even number of rounds, the greater of the two middle figures.
     pub median: f64,
-    /// The least.
+    /// The least figure.
     pub min: f64,
-    /// The greatest.
+    /// The greatest figure.
     pub max: f64,
 }
 
@@ -53,7 +53,7 @@ impl Spread {
         }
     }
 
-    /// Returns true if the rounds differ so much that the median says little: by more than twice.
+    /// Returns true if the greatest figure is more than twice the least, so that the median says little.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         self.max > 2.0 * self.min
@@ -65,16 +65,16 @@ impl Spread {
 pub struct Row {
     /// The name of the operation.
     pub op: &'static str,
-    /// Timers that are pending meanwhile, or due at once.
+    /// The number of timers that are pending during the operation, or due at once.
     pub pending: u64,
-    /// Threads that do the same.
+    /// The number of threads that execute the operation.
     pub threads: u32,
     /// The name of the subject.
     pub subject: &'static str,
-    /// Nanoseconds for one operation.
+    /// Nanoseconds for one operation; `None` for the operation `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<Spread>,
-    /// Bytes for one timer, of the operation `memory`.
+    /// Bytes for one timer; `None` unless the operation is `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Spread>,
     /// The operation that was measured.
@@ -86,11 +86,11 @@ pub struct Row {
 }
 
 impl Row {
-    /// The figure, whatever its unit.
+    /// Returns the figure, in nanoseconds or bytes.
     ///
     /// # Panics
     ///
-    /// Never: a row has one of both.
+    /// Never: each row has one of the two figures.
     #[must_use]
     pub fn figure(&self) -> Spread {
         self.ns.or(self.bytes).expect("a row has one of both")
@@ -117,22 +117,22 @@ pub struct Fault {
     pub what: String,
 }
 
-/// The caller's part in a run: it may end the run, and hears of its progress.
+/// The caller's part in a run: it may end the run early, and is notified of the progress.
 pub trait Watch {
-    /// Returns true if the run is to end with the figures that it has.
+    /// Returns true if the run is to end now, with the figures measured so far.
     fn is_over(&self) -> bool;
     /// Announces the next measurement.
     fn next(&mut self, what: &str);
 }
 
-/// The names of the subjects that can be measured, and of what kind they are.
+/// Returns the names and families of the subjects that this program can measure.
 #[must_use]
 pub fn subjects() -> Vec<(&'static str, Family)> {
     let all = subjects::all();
     all.iter().map(|entry| (entry.name, entry.family)).collect()
 }
 
-/// The columns of a row before the subject.
+/// The columns of a row to the left of the subject: operation, pending timers, threads.
 type Group = (Operation, u64, u32);
 
 struct Run<'a> {
@@ -144,10 +144,10 @@ struct Run<'a> {
     watch: &'a mut dyn Watch,
 }
 
-/// One run at a time in a process: two would measure each other.
+/// A lock that allows one run at a time in a process, because two runs would disturb each other.
 static RUNNING: Mutex<()> = Mutex::new(());
 
-/// Runs everything, or what there is time for.
+/// Runs all measurements of the plan, until `watch` ends the run.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Results {
     let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut run = Run {
@@ -167,7 +167,8 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Results {
 }
 
 impl Run<'_> {
-    /// Leaves out subjects that do not fire their timers, and no others. Returns true if there was time for all.
+    /// Checks that each subject fires its due timers and no others, and leaves out subjects that fail. Returns true if
+    /// all subjects were checked before the run was ended.
     fn prove(&mut self) -> bool {
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
@@ -199,7 +200,7 @@ impl Run<'_> {
         Operation::ALL.into_iter().filter(wanted).collect()
     }
 
-    /// One setting after the other. Returns true if there was time for all.
+    /// Measures one setting after the other. Returns true if all settings were measured before the run was ended.
     fn settings(&mut self) -> bool {
         let plan = self.plan;
         let mut is_complete = true;

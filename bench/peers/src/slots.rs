@@ -1,12 +1,12 @@
-//! Timers that lie side by side and never move, as a program that has many keeps them.
+//! Timers in one slice, which never move, as a program with many timers keeps them.
 //!
-//! A box for each would cost a pointer and what the allocator adds, for timers of all libraries alike, and a cache line
-//! more for each operation: at a million pending timers those would be measured.
+//! A box for each timer would cost a pointer, the overhead of the allocator, and one more cache line for each
+//! operation. With a million pending timers the benchmark would measure these costs instead of the libraries.
 //!
 //! # Invariant
 //!
 //! *Pinned*: the slice is allocated once and neither grows nor is taken apart, so no element moves before it is dropped
-//! in its place. [`Slots`] gives out pinned references only.
+//! in its place. [`Slots`] returns only pinned references.
 
 use std::pin::Pin;
 

@@ -1,16 +1,16 @@
-//! The one interface of all measured subjects.
+//! The interface that every measured subject implements.
 
-/// A queue of timers, as one thread uses it. Timers are known by their slots, which the subject keeps.
+/// A queue of timers that one thread uses. The number of a slot identifies a timer; the subject keeps the slots.
 ///
-/// Each operation MUST do what a program that uses this library would have to: compute deadlines in the library's own
-/// unit, read its own clock, and hold on to whatever stands for a timer.
+/// Each operation MUST do the same work as a program that uses the library: compute deadlines in the library's own
+/// unit, read the library's own clock, and keep the handle or object of each timer.
 pub(crate) trait Subject: Sized {
     /// A point of the subject's clock.
     type Time: Copy;
-    /// The place that the subject is used in: a runtime that was entered, a worker.
+    /// The environment in which the subject is used, for example an entered runtime or a worker.
     type Place;
 
-    /// True if its timers fire; those of a limit do not.
+    /// True if the timers of the subject fire; the timers of a lower limit do not.
     const FIRES: bool = true;
     /// True if a timer is a future, which can be dropped before it was polled.
     const IS_FUTURE: bool = false;
@@ -18,37 +18,38 @@ pub(crate) trait Subject: Sized {
     /// Calls `body` where the subject can be used.
     fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R;
 
-    /// Does what the library expects of a thread now and then, beside its operations: a worker takes its turn. Called
-    /// whenever the clock is read that serves many operations, and measured with them.
+    /// Does the periodic work that the library expects of a thread besides its operations, such as the turn of a
+    /// worker. Called at each reading of the clock that serves many operations; the measurement includes this work.
     #[inline]
     fn serve(place: &Self::Place) {
         let _has_no_duties = place;
     }
 
-    /// Makes the subject with so many slots, and one more for [`arm_and_cancel`](Self::arm_and_cancel).
+    /// Makes the subject with `slots` slots, and one more slot for [`arm_and_cancel`](Self::arm_and_cancel).
     ///
-    /// With `counts`, firing MUST be counted; without, it MAY cost less.
+    /// If `counts` is true, the subject MUST count the timers that fire. If it is false, the subject MAY skip the count
+    /// to save time.
     fn new(place: &Self::Place, slots: usize, counts: bool) -> Self;
 
     /// Reads the clock.
     fn now(&mut self) -> Self::Time;
 
-    /// The point so many nanoseconds after another one.
+    /// Returns the point `nanos` nanoseconds after `time`.
     fn later(time: Self::Time, nanos: u64) -> Self::Time;
 
-    /// Arms the timer of a slot that is empty; says whether it waits to fire.
+    /// Arms a timer in an empty slot. Returns true if the timer waits to fire.
     fn arm(&mut self, slot: usize, deadline: Self::Time) -> bool;
 
-    /// Takes the timer of a slot back and leaves the slot empty; says whether there was one.
+    /// Cancels the timer of a slot and leaves the slot empty. Returns true if the slot had a timer.
     fn cancel(&mut self, slot: usize) -> bool;
 
     /// Gives the timer of a slot another deadline, earlier or later.
     fn push_out(&mut self, slot: usize, deadline: Self::Time);
 
-    /// Arms a timer and takes it back; says whether it waited to fire.
+    /// Arms a timer and cancels it. Returns true if the timer waited to fire.
     fn arm_and_cancel(&mut self, deadline: Self::Time) -> bool;
 
-    /// Makes a future and drops it.
+    /// Makes a future and drops it without a poll.
     fn drop_unpolled(&mut self, deadline: Self::Time) {
         let _not_a_future = deadline;
     }
@@ -56,20 +57,21 @@ pub(crate) trait Subject: Sized {
     /// Returns true if the timer of a slot waits to fire.
     fn is_armed(&mut self, slot: usize) -> bool;
 
-    /// Fires what is due, or waits a little for those that do it on other threads; how many fired since the subject was
-    /// made. Only if it counts.
+    /// Fires due timers, or waits a little if other threads fire them. Returns the number of timers that fired since
+    /// the subject was made. Called only if the subject counts.
     fn fire(&mut self, place: &Self::Place) -> u64;
 
-    /// Arms on one thread and cancels on another, so many batches of timers: nanoseconds for each of both.
+    /// Arms `batches` batches of timers on one thread and cancels them on another thread. Returns the nanoseconds for
+    /// each arming and for each cancelling.
     ///
-    /// `None` if the library has no such thing.
+    /// Returns `None` if timers of the library cannot be handed to another thread.
     fn across_threads(batches: u32) -> Option<Across> {
         let _unused = batches;
         None
     }
 }
 
-/// The cost of handing timers to another thread, in nanoseconds for each.
+/// The cost of a timer that one thread arms and another thread cancels, in nanoseconds for each side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Across {
     pub(crate) arm: f64,

@@ -1,6 +1,7 @@
 //! The list of measured subjects.
 
-/// The part of a [`Subject`] that needs no place, and counts from what the threads of the process may compare.
+/// Implements the part of a [`Subject`] that needs no environment, for a clock whose times all threads of the process
+/// can compare.
 macro_rules! on_a_clock {
     ($instant:ty) => {
         type Time = $instant;
@@ -37,22 +38,22 @@ use crate::operation::{Operation, Setting};
 use crate::subject::{Across, Subject};
 use futures::Futures;
 
-/// The family of a subject, which names and colours follow.
+/// The family of a subject, which decides its name and colour in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// A timer of this library.
+    /// A timer of Tickless.
     Tickless,
-    /// A timer of tokio's own.
+    /// A timer of tokio.
     Tokio,
-    /// Another one.
+    /// A timer of another library, or a simple queue.
     Peer,
-    /// The least that is possible; it does not fire.
+    /// The lower limit of the cost, whose timers do not fire.
     Limit,
 }
 
-/// Measures operations among pending timers.
+/// A function that measures operations among pending timers.
 type Pending = fn(Turn<'_>) -> Result<Vec<(Operation, f64)>, String>;
-/// Measures so many threads.
+/// A function that measures operations on a given number of threads.
 type Threads = fn(Turn<'_>, u32) -> Result<Vec<(Operation, f64)>, String>;
 
 /// A subject, by the functions that measure it.
@@ -60,7 +61,8 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) family: Family,
     pub(crate) pending: Option<Pending>,
-    /// Repeats an operation among so many pending timers, with a mark behind each.
+    /// Repeats an operation among a given number of pending timers, with a mark after each; `None` if the subject has
+    /// no pending timers.
     pub(crate) lines: Option<fn(Operation, usize)>,
     pub(crate) expire: Option<fn(Turn<'_>) -> Result<f64, String>>,
     pub(crate) unpolled: Option<fn(Turn<'_>) -> f64>,
@@ -95,7 +97,7 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
     }
 }
 
-/// The cost of passing a word from one thread to another; it is no queue.
+/// The cost of passing a word from one thread to another; this subject has no queue.
 const BOUNCE: Entry = Entry {
     name: "limit: a cache line, one way",
     family: Family::Limit,
@@ -108,7 +110,7 @@ const BOUNCE: Entry = Entry {
     proof: None,
 };
 
-/// All that can be measured here.
+/// Returns all subjects that this program can measure.
 pub(crate) fn all() -> Vec<Entry> {
     let mut all = vec![
         entry::<Futures<tickless::OnWorker>>("Sleep on a Worker", Family::Tickless),
@@ -145,26 +147,26 @@ pub const EXACT_IN_C: &str = "tickless_timer (C)";
 pub const LOOP_IN_C: &str = "tickless_timer in a loop (C)";
 /// `struct tickless_timeout` on a worker, called from C.
 pub const COARSE_IN_C: &str = "tickless_timeout (C)";
-/// Calls from C that are checked as each call is, and do nothing: two for arm + cancel.
+/// Calls from C that only make the checks of each call and do nothing else: two calls for arm + cancel.
 pub const CHECKS_IN_C: &str = "limit: checks of calls (C)";
-/// The timer of the library that `struct tickless_timer` holds.
+/// The Rust timer inside `struct tickless_timer`.
 pub const EXACT: &str = "HrTimer on a Worker";
-/// The timer of the library that `struct tickless_timeout` holds.
+/// The Rust timer inside `struct tickless_timeout`.
 pub const COARSE: &str = "WheelTimer on a Worker";
-/// tokio's timer as every program has it.
+/// The default timer of tokio, in a multi-thread runtime.
 pub const TOKIO: &str = "tokio, multi-thread";
 const ALTERNATIVE: &str = "tokio, alternative timer";
 
-/// A peer that cannot be measured by this program, or not in some operations.
+/// A peer that this program cannot measure, or cannot measure in some operations.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Missing {
     /// Name of the subject.
     pub subject: &'static str,
-    /// The reason, and how it can be had where it can.
+    /// The reason, and how to install the peer if that is possible.
     pub why: String,
 }
 
-/// The peers that are not there, each with what would bring it, and those that cannot do all of `operations`.
+/// Returns the peers that are missing, each with a way to install it, and the peers that cannot do all of `operations`.
 #[must_use]
 pub fn missing(operations: &[Operation]) -> Vec<Missing> {
     let mut missing = Vec::new();

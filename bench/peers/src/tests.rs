@@ -1,8 +1,8 @@
-//! Tests that each measurement measures what its name says.
+//! Tests that each measurement measures the operation that its name says.
 
 use crate::{Family, Operation, Plan, Watch, missing, random, run, subjects};
 
-/// Ends after so many turns.
+/// A watcher that ends the run after a number of turns.
 struct After(std::cell::Cell<u32>);
 
 impl Watch for After {

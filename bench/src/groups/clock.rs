@@ -1,4 +1,4 @@
-//! The cost of reading the clock, beside its floor and beside other clocks.
+//! The cost of reading the clock, compared with its lower limit and with other clocks.
 
 use std::hint::black_box;
 
@@ -9,10 +9,10 @@ use super::{Sink, worker};
 use crate::harness::{Group, Options, Subject, each};
 
 const READINGS: u64 = 2_000_000;
-/// A counter of 2.6 GHz, times 2^32.
+/// The nanoseconds for one cycle of a counter of 2.6 GHz, times 2^32.
 const RATE: u64 = 1_651_910_498;
 
-/// Scales a counter's difference, the least work of any clock that reads a counter.
+/// Scales a difference of a counter to nanoseconds: the least work of any clock that reads a counter.
 #[inline]
 fn scaled(cycles: u64) -> u64 {
     (cycles.wrapping_sub(1_000_000) & 0xFFFF_FFFF).wrapping_mul(RATE) >> 32
@@ -32,7 +32,7 @@ fn subject<'a, T>(
     (name, Box::new(measure))
 }
 
-/// A bound for one thread, and the time for all.
+/// Measures two readings: the bound that is valid for one thread, and the time that is valid for all threads.
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {
     // Has the counter calibrated.
     drop(worker());

@@ -1,4 +1,4 @@
-//! The gain of combining the reads of a slow counter, on an emulated one.
+//! The gain of combining the reads of a slow counter, measured on an emulated counter.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -14,7 +14,7 @@ const READS: u64 = 30_000;
 const THREADS: [u32; 3] = [2, 4, 8];
 const DIRECT: &str = "each thread reads it itself";
 
-/// Nanoseconds from one read to the next, of all threads together.
+/// Returns the nanoseconds from one read to the next, over all threads together.
 fn aggregate(counter: &impl Read, threads: u32, reads: u64) -> f64 {
     let together = Barrier::new(threads as usize);
     let each = reads.div_ceil(u64::from(threads));

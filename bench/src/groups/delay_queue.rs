@@ -1,4 +1,5 @@
-//! `DelayQueue` against that of tokio-util: inserting, resetting, removing and expiring among many.
+//! A comparison of `DelayQueue` with the `DelayQueue` of tokio-util: inserting, resetting, removing and expiring among
+//! many values.
 
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -14,7 +15,7 @@ use crate::harness::{Group, Options, time};
 
 const TOKIO_UTIL: &str = "tokio-util, DelayQueue";
 
-/// An hour and up to sixteen minutes more: no value is due while it is measured.
+/// Returns a duration of an hour and up to sixteen minutes more, so that no value is due during a measurement.
 fn far(index: usize) -> Duration {
     let scattered = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24;
     Duration::from_secs(3600) + Duration::from_nanos(scattered)
@@ -34,7 +35,7 @@ enum Operation {
     Expire,
 }
 
-/// One round for a type of queue; two types with the same methods and no trait.
+/// Runs one round for a type of queue. A macro, because the two types have the same methods but no common trait.
 macro_rules! round {
     ($queue:ty, $operation:expr, $count:expr, $order:expr) => {{
         let mut queue = <$queue>::with_capacity($count);

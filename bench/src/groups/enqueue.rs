@@ -1,25 +1,27 @@
-//! Arming a coarse timer where its user runs, against searching a CPU for it at enqueue: what the headline `enqueue` is
-//! about, natively.
+//! A comparison of two ways to arm a coarse timer: on the CPU where its user runs, or on a busy CPU that is found by a
+//! search at enqueue. This comparison is the native counterpart of the headline `enqueue`.
 //!
-//! Both sides drive the same core, the CPU that arms being isolated. *Locally* the timer goes to the own wheel. *With a
-//! search* the CPU walks over the states of the others, the nearest first, until it finds one that is busy, and files
-//! the timer on that one's wheel, under that one's lock; deleting it takes that lock again. If all are idle the CPU has
-//! looked at every other one for nothing, and files the timer on the first, which is the housekeeper.
+//! Both sides drive the same core, and the CPU that arms is isolated. *Locally* the CPU enqueues the timer on its own
+//! wheel. *With a search* the CPU reads the states of the other CPUs, the nearest first, until it finds a busy CPU. It
+//! enqueues the timer on the wheel of the busy CPU, under the lock of that CPU. Deleting the timer takes the same lock
+//! again. If all CPUs are idle, the search reads every state in vain, and the timer is enqueued on the first CPU, which
+//! is the housekeeper.
 //!
-//! # What the search looks at
+//! # States that the search reads
 //!
-//! For each CPU a cache line with three words: its current task, how many tasks wait, whether one is about to be woken.
-//! The search stops at the first CPU of which one is not zero. A second thread gives one CPU after the other a new
-//! state, about one each microsecond, busy with the probability that the title says: so lines change hands now and
-//! then, as they do where CPUs go idle and come back.
+//! Each CPU has a cache line with three words: its current task, the number of waiting tasks, and a flag for a task
+//! that is about to be woken. The search stops at the first CPU with a word that is not zero. A second thread gives one
+//! CPU after the other a new state, about one each microsecond. The state is busy with the probability that the title
+//! says. So cache lines move between the two threads from time to time, as they do when CPUs become idle and busy
+//! again.
 //!
-//! # What this leaves out
+//! # Limits
 //!
-//! A lower bound for the search. There is one other thread, so the lines of all simulated CPUs are in two caches, and
-//! in the nearest ones at that; on a machine with so many CPUs each line, and the base that is locked, would come from
-//! another core or socket. No other CPU uses its own base meanwhile, so its lock is never contended. And the kick of a
-//! CPU that sleeps is not sent. To tell apart what the biased lock contributes, the local side is measured with an
-//! ordinary lock as well, the kind that the remote bases have.
+//! The figure of the search is a lower bound. There is one other thread, so the lines of all simulated CPUs are in two
+//! caches that are near each other. On a real machine with that many CPUs each line, and the locked base, would come
+//! from another core or socket. No other CPU uses its own base meanwhile, so the lock of that base is never contended.
+//! The kick of a sleeping CPU is not sent. To show the contribution of the biased lock, the local side is also measured
+//! with an ordinary lock, which the remote bases have.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -56,7 +58,7 @@ impl State {
     }
 }
 
-/// Searches, if it is `on`, for a CPU that is busy.
+/// A search for a busy CPU, made only while it is `on`.
 struct Search {
     on: bool,
     states: Arc<[CachePadded<State>]>,
@@ -74,7 +76,7 @@ impl Choice for Search {
     }
 }
 
-/// The share of the other CPUs that is busy.
+/// The share of the other CPUs that are busy.
 #[derive(Clone, Copy, Debug)]
 enum Busy {
     AQuarter,
@@ -96,7 +98,7 @@ impl Busy {
 
 const NOW: Tick = Tick(1);
 
-/// Arms a timer and deletes it, again and again: nanoseconds for a pair.
+/// Arms a timer and deletes it `operations` times. Returns the nanoseconds for one pair.
 fn pairs(timers: &Timers<Host<Search>>, operations: u64) -> f64 {
     let timer = host::coarse(WheelKind::Global);
     let timer = timer.as_ref();
@@ -109,7 +111,7 @@ fn pairs(timers: &Timers<Host<Search>>, operations: u64) -> f64 {
     })
 }
 
-/// Runs `body` while another thread gives CPUs new states, all the time.
+/// Runs `body` while another thread keeps giving CPUs new states.
 fn beside_others(states: &[CachePadded<State>], busy: Busy, body: impl FnOnce()) {
     let mut random = Rng::with_seed(17);
     for state in states {
@@ -134,7 +136,7 @@ fn beside_others(states: &[CachePadded<State>], busy: Busy, body: impl FnOnce())
     });
 }
 
-/// The spins of about a microsecond.
+/// The number of spins that take about a microsecond.
 const SPINS: u32 = 30;
 
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {

@@ -1,4 +1,4 @@
-//! Tasks: begin and end, and one wakes the other. The same futures in each executor.
+//! A comparison of executors on the same futures: tasks that begin and end, and tasks that wake each other.
 
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use crate::harness::{Group, Options};
 const TOKIO: &str = "tokio, current-thread runtime";
 const WITHOUT: &str = "tickless without the tick";
 
-/// Two tasks that have their turn one after the other.
+/// Two tasks that wake each other alternately.
 #[derive(Default)]
 struct Rally {
     hits: AtomicUsize,
@@ -23,7 +23,7 @@ struct Rally {
 }
 
 impl Rally {
-    /// One side of it: `rounds` hits.
+    /// Plays one side of the rally: `rounds` hits.
     async fn play(self: Arc<Self>, side: usize, rounds: usize) {
         for round in 0..rounds {
             poll_fn(|context| {
@@ -43,7 +43,7 @@ impl Rally {
     }
 }
 
-/// Spawns, as the executor that is measured does it.
+/// A handle that spawns tasks on the measured executor.
 pub(crate) trait Spawn: Copy + Send + 'static {
     fn spawn(
         self,
@@ -122,7 +122,7 @@ pub(crate) fn tokios() -> tokio::runtime::Runtime {
         .expect("a runtime can be built")
 }
 
-/// The three, on the same work.
+/// Measures the three executors on the same work.
 fn compare<F, G>(
     name: &str,
     options: &Options,
@@ -155,7 +155,7 @@ where
     )
 }
 
-/// Tasks on one worker.
+/// Measures tasks on one worker.
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {
     let spawns = options.operations(200_000);
     sink(

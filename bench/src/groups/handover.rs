@@ -1,4 +1,4 @@
-//! Sleeps that one thread arms and another one drops.
+//! The cost of sleeps that one thread arms and another thread drops.
 
 use std::hint::black_box;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use super::{Sink, TOKIO, runtime, worker};
 use crate::harness::{Group, Options};
 
-/// The numbers of timers that are handed over at a time.
+/// The numbers of timers that are passed to the other thread at a time.
 const BATCHES: [u64; 3] = [16, 1_000, 16_000];
 
 const SLEEP: Duration = Duration::from_secs(500);
 
-/// The thread that is timed.
+/// The side whose thread is timed.
 #[derive(Clone, Copy)]
 enum Side {
     Arms,
@@ -60,7 +60,7 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
     }
 }
 
-/// Nanoseconds for one sleep on one of the sides.
+/// Returns the nanoseconds for one sleep on the given side.
 fn hand_over<F: Future + Send>(side: Side, batch: u64, batches: u64, make: impl Fn() -> F) -> f64 {
     let (sender, receiver) = sync_channel::<Vec<Pin<Box<F>>>>(2);
     let start = Barrier::new(2);

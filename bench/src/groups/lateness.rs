@@ -1,4 +1,4 @@
-//! The lateness of a sleep of 200 µs, beside the operating system's own sleeps.
+//! The lateness of a sleep of 200 µs, compared with the operating system's own sleeps.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ fn each(count: u64, mut sleep: impl FnMut(Duration)) -> Vec<f64> {
         .collect()
 }
 
-/// [`each`] on one task of a tokio runtime, as users have it.
+/// Does the same as [`each`], in one task of a tokio runtime.
 fn each_in_tokio<S, F>(runtime: &tokio::runtime::Runtime, count: u64, sleep: S) -> Vec<f64>
 where
     S: Fn(Duration) -> F + Send + 'static,
@@ -58,7 +58,7 @@ where
     runtime.block_on(async { tokio::spawn(task).await.expect("no panic") })
 }
 
-/// The value that `percent` percent of the sorted values do not exceed.
+/// Returns the value that `percent` percent of the sorted values do not exceed.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted
         .get((sorted.len() * percent / 100).min(sorted.len() - 1))
@@ -112,13 +112,14 @@ impl Bare {
     }
 }
 
-/// Sleeps so many times and says how late it was.
+/// A function that sleeps a given number of times and returns the lateness of each sleep.
 type Sleeper = Box<dyn FnMut(u64) -> Vec<f64>>;
 
-/// Makes one, on the thread that will use it.
+/// A function that makes a sleeper on the thread that will use it.
 type Make = fn() -> Sleeper;
 
-/// Runs `make` and what it makes on a thread of its own, `count` sleeps for each request.
+/// Runs `make`, and the sleeper that it makes, on a thread of their own. Each call of the returned function requests
+/// `count` sleeps.
 fn on_a_thread(count: u64, make: Make) -> impl FnMut() -> Vec<f64> {
     let (ask, asked) = std::sync::mpsc::channel::<()>();
     let (answer, answers) = std::sync::mpsc::channel();
@@ -162,7 +163,7 @@ fn inside_tokio() -> Sleeper {
     Box::new(move |count| each_in_tokio(&runtime, count, tickless::time::sleep))
 }
 
-/// The same in a runtime whose own reactor fires the timers of its workers.
+/// Makes a sleeper in a tokio runtime whose own reactor fires the timers of its workers.
 fn inside_attached_tokio() -> Sleeper {
     let mut builder = tickless::tokio::Builder::new_multi_thread();
     builder.tokio().worker_threads(2).enable_all();

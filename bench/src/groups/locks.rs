@@ -1,4 +1,4 @@
-//! The lock of a base in both of its modes, and the price for a thread that does not own it.
+//! The cost of a base lock in both of its modes, and its cost for a thread that does not own the base.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::harness::{Group, Options, each, time};
 
 type Base = Lock<BiasedLock<Linux>, u64>;
 
-/// Lock and unlock: the owner in both modes, and a standard mutex.
+/// Measures lock and unlock: by the owner in both modes, and of a standard mutex.
 fn owner(options: &Options) -> Group {
     let biased = Base::new(BiasedLock::new(), 0);
     let ordinary = Base::new(BiasedLock::new(), 0);
@@ -56,7 +56,8 @@ fn owner(options: &Options) -> Group {
     group
 }
 
-/// Measures the first look of a stranger at a biased lock, with the owner running on another CPU, and asleep.
+/// Measures the first acquisition of a biased lock by a stranger, with the owner running on another CPU and with the
+/// owner asleep.
 fn stranger(options: &Options) -> Group {
     let operations = options.operations(200);
     let cost = |busy: bool| {

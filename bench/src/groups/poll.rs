@@ -1,4 +1,4 @@
-//! The check for due timers that a busy worker makes all the time.
+//! The cost of the check for due timers that a busy worker makes all the time.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use tickless::hrtimer::{Monotonic, now};
 use super::{FAR, Sink, at, plain_timer, worker};
 use crate::harness::{Group, Options, each};
 
-/// "Is anything due?" with nothing due.
+/// Measures the check for due timers while no timer is due.
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {
     let worker = worker();
     let timer = plain_timer();

@@ -1,4 +1,4 @@
-//! Starts of timers that are queued.
+//! The cost of restarts, which start a queued timer again.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,7 +11,8 @@ use crate::limit::{Line, Map};
 
 const MAP: &str = "BTreeMap<(deadline, id)>";
 
-/// Start of a queued timer that keeps its place, against reading both neighbours and writing the node.
+/// Measures a restart after which the timer keeps its place, against the lower limit: reading both neighbours and
+/// writing the node.
 ///
 /// Deadlines are computed from the index on both sides, so that no table of them costs cache misses of its own.
 pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
@@ -65,12 +66,12 @@ pub(super) fn in_place(options: &Options, sink: Sink<'_>) {
     }
 }
 
-/// The move of a timer.
+/// The distance by which a restart moves a timer.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// The timer moves past a few neighbours, as when it is pushed out by a small step.
     Near,
-    /// The timer moves behind all others, like a timeout that is armed anew.
+    /// The timer moves to the end of the queue, like a timeout that is armed again.
     ToTheEnd,
     /// The timer moves anywhere in the queue.
     Anywhere,
@@ -86,7 +87,7 @@ impl Move {
     }
 }
 
-/// The sequence of the timers that move and of their deadlines. Both sides of a comparison run the same sequence.
+/// A sequence of timers that move, with their new deadlines. Both sides of a comparison run the same sequence.
 struct Moves {
     random: Rng,
     kind: Move,
@@ -127,7 +128,7 @@ impl Moves {
     }
 }
 
-/// Start of a queued timer that changes its place, against a sorted map.
+/// Measures a restart after which the timer changes its place, against a sorted map.
 pub(super) fn with_a_move(options: &Options, sink: Sink<'_>) {
     let _worker = worker();
     for kind in [Move::Near, Move::ToTheEnd, Move::Anywhere] {
@@ -179,12 +180,12 @@ fn restart_with(options: &Options, kind: Move, pending: usize) -> Group {
     }
 }
 
-/// The numbers of push-outs of a timeout, on average, within its own length.
+/// The average numbers of push-outs of a timeout within the length of the timeout.
 const PUSHES: [u32; 2] = [3, 30];
 
-/// Idle timeouts of connections, pushed out at random for ever, by a thread that also looks now and then whether one
-/// has come: everything that this costs is paid within the measurement, firing and filing again what was pushed out
-/// included.
+/// Measures idle timeouts of connections that a thread pushes out at random without end. From time to time the thread
+/// also checks for due timeouts. The measurement includes all resulting costs: firing timeouts, and requeueing timeouts
+/// that were pushed out.
 pub(super) fn steadily(options: &Options, sink: Sink<'_>) {
     for pending in [1_000, 100_000] {
         for pushes in PUSHES {
@@ -193,7 +194,7 @@ pub(super) fn steadily(options: &Options, sink: Sink<'_>) {
     }
 }
 
-/// Operations between two looks whether something is due.
+/// The number of operations between two checks for due timeouts.
 const BETWEEN_LOOKS: u64 = 64;
 
 fn restart_steadily(options: &Options, pending: usize, pushes: u32) -> Group {
@@ -244,7 +245,7 @@ fn restart_steadily(options: &Options, pending: usize, pushes: u32) -> Group {
     .at_most(0.5, MAP)
 }
 
-/// A sorted map with what a user has to keep beside it.
+/// A sorted map, with the data that its user has to keep in addition.
 struct Steady {
     map: Map,
     deadlines: Vec<i64>,

@@ -1,4 +1,4 @@
-//! Futures: arm and cancel, reset, ready at once, and from two threads.
+//! The cost of futures: arm and cancel, reset, a timeout that is ready at once, and two threads.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -26,9 +26,9 @@ const COARSE: &str = "tickless::coarse";
 /// The durations of the timers that are armed and cancelled.
 #[derive(Clone, Copy)]
 enum Durations {
-    /// All alike, as the timeouts of one kind of connection.
+    /// The same duration for all timers, as for the timeouts of one kind of connection.
     Fixed,
-    /// Durations from a hundred to eleven hundred seconds.
+    /// Random durations from 100 to 1,100 seconds.
     Random,
 }
 
@@ -48,7 +48,7 @@ impl Durations {
     }
 }
 
-/// Nanoseconds for one execution of `operation`, with one of the `durations` each time.
+/// Returns the nanoseconds for one execution of `operation`, which gets one of the `durations` each time.
 fn each_of(durations: Durations, operations: u64, mut operation: impl FnMut(Duration)) -> f64 {
     let mut random = Rng::with_seed(19);
     each(operations, || operation(durations.next(&mut random)))
@@ -65,7 +65,7 @@ fn pending_of<F: Future>(count: usize, mut make: impl FnMut() -> F) -> Vec<Pin<B
     futures.collect()
 }
 
-/// Arm and cancel of a sleep, its clock reading included, against tokio's.
+/// Measures arm and cancel of a sleep, including its clock reading, against a sleep of tokio.
 pub(super) fn arm_and_cancel(options: &Options, sink: Sink<'_>) {
     for pending in [0_usize, 1_000, 100_000, 1_000_000] {
         for durations in [Durations::Fixed, Durations::Random] {
@@ -128,7 +128,7 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
     }
 }
 
-/// A queued sleep that gets another deadline, as the timeout of a connection with each request.
+/// Measures the reset of a queued sleep to another deadline, as each request resets the timeout of its connection.
 pub(super) fn reset(options: &Options, sink: Sink<'_>) {
     for pending in [1_000, 100_000] {
         sink(reset_with(options, pending));
@@ -191,7 +191,7 @@ fn reset_with(options: &Options, pending: usize) -> Group {
     )
 }
 
-/// A future inside a timeout that is ready at its first poll.
+/// Measures a timeout around a future that is ready at its first poll.
 pub(super) fn timeout_ready(options: &Options, sink: Sink<'_>) {
     let _worker = worker();
     let runtime = runtime();
@@ -223,7 +223,8 @@ pub(super) fn timeout_ready(options: &Options, sink: Sink<'_>) {
     ));
 }
 
-/// Arms and cancels on `threads` threads at once, each a worker; nanoseconds for one operation of one thread.
+/// Arms and cancels timers on `threads` threads at once, each of which is a worker. Returns the nanoseconds for one
+/// operation of one thread.
 fn on_threads(threads: usize, operations: u64, prepare: fn() -> Box<dyn FnMut()>) -> f64 {
     let barrier = Arc::new(Barrier::new(threads));
     let handles: Vec<_> = (0..threads)

@@ -1,5 +1,6 @@
-//! One program on `tokio::time` and, by another `use`, on `tickless::time`: in a runtime of tokio with two workers,
-//! whose timers the expiry thread fires, or its reactor where it is attached.
+//! A comparison of `tokio::time` and `tickless::time` on the same programs, which differ in a `use` alone. The programs
+//! run in a tokio runtime with two workers. The timers of Tickless are fired by the expiry thread, or by the reactor of
+//! the runtime if it is attached.
 
 use std::hint::black_box;
 use std::pin::{Pin, pin};
@@ -11,12 +12,12 @@ use std::time::{Duration, Instant};
 use super::{Sink, TOKIO, runtime, worker};
 use crate::harness::{Group, Options, each, time};
 
-/// Far enough that nothing fires.
+/// A duration so long that no timer fires during a measurement.
 const FAR: Duration = Duration::from_secs(30);
 
 const ATTACHED: &str = "tickless, attached to the reactor";
 
-/// Sleeps of the programs that have many.
+/// The number of sleeps in programs with many sleeps.
 const SLEEPS: usize = 1_000;
 
 /// The programs, each of which returns nanoseconds for one of its operations.
@@ -29,7 +30,7 @@ struct Programs {
     cross_cancel: fn(&Options) -> f64,
 }
 
-/// A future that is ready at its second poll: an answer that comes while its timeout is armed.
+/// A future that is ready at its second poll, like an answer that arrives while its timeout is armed.
 #[derive(Default)]
 struct SecondPoll(bool);
 
@@ -50,7 +51,7 @@ fn poll_once(future: Pin<&mut impl Future>) -> bool {
     black_box(future.poll(&mut context).is_ready())
 }
 
-/// The same text for each of the two libraries.
+/// Defines the programs for one of the two libraries, with the same code for both.
 macro_rules! programs {
     ($($time:ident)::+) => {
         Programs {
@@ -132,7 +133,8 @@ macro_rules! programs {
     };
 }
 
-/// Nanoseconds for a sleep that each of two threads arms for the other to drop, of the slower of the two.
+/// Returns the nanoseconds for one sleep while each of two threads arms sleeps that the other thread drops. The slower
+/// thread decides.
 fn cross_cancel<F: Future + Send>(batches: u64, make: impl Fn() -> F + Sync) -> f64 {
     let handle = tokio::runtime::Handle::current();
     let (to_first, of_first) = sync_channel::<Vec<Pin<Box<F>>>>(2);

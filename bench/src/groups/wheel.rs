@@ -1,4 +1,5 @@
-//! Measures coarse timers on the wheel of one CPU beside bare linked lists, the lower limit of the cost.
+//! The cost of coarse timers on the wheel of one CPU, compared with bare linked lists, which are the lower limit of the
+//! cost.
 //!
 //! The core runs on the CPUs of [`crate::host`], which have no device and do none of a host's own work.
 

@@ -1,5 +1,5 @@
-//! Operations of the public interface, with 100 timers pending, and tokio's beside them: the clock, the thread's own
-//! base and all else that users pay for is in these figures.
+//! Operations of the public interface with 100 pending timers, and the corresponding operations of tokio. The figures
+//! include all costs for users, such as the clock and the access to the thread's own base.
 
 use std::future::{Future, ready};
 use std::hint::black_box;
@@ -20,18 +20,17 @@ use crate::groups::worker;
 
 const PENDING: u64 = 100;
 const ROUNDS: u64 = 201;
-/// The number of rounds of operations that take long.
+/// The number of rounds for operations that take long.
 const FEW_ROUNDS: u64 = 9;
-/// Sleeps that are due at once.
+/// The number of sleeps that are due at once.
 const DUE: u64 = 1_000;
 
 const SLEEP: Duration = Duration::from_secs(500);
 const STEP: Duration = Duration::from_micros(10);
-/// The slack of tokio's timers.
+/// The slack of this library's timers that corresponds to the resolution of tokio's timers.
 const SLACK: Precision = Precision::Millisecond;
 
-/// An operation: its name, how often it is executed between two counts, and its aim; the name of tokio's, if it has
-/// one; what executes its rounds.
+/// A row of the table: the name of the operation, its aim, and the function that executes its rounds.
 type Row = (&'static str, Aim, fn());
 
 const MADE_AND_DROPPED: &str = "`sleep` of 500 s: made, polled once, dropped; foreign thread";
@@ -200,7 +199,7 @@ const ROWS: [Row; 21] = [
     }),
 ];
 
-/// Tokio's part of those rows that it has one of.
+/// The rows that tokio can execute too: the names of the operation, and the function that executes tokio's rounds.
 const PEERS: [(&str, &str, fn()); 12] = [
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
     (
@@ -277,8 +276,8 @@ pub(super) fn execute(name: &str) {
     own.or(peer).expect("the name is one of the table")();
 }
 
-/// Executes `body` twice a round and counts the second: while callgrind wrote down what it counted so much time passed
-/// that the first asks the kernel for it.
+/// Executes `body` twice a round and counts the second execution. While callgrind wrote its counts, so much time passed
+/// that the first execution reads the kernel's clock.
 fn rounds(mut body: impl FnMut()) {
     for _ in 0..ROUNDS {
         body();
@@ -341,7 +340,8 @@ fn polled_and_dropped() {
     rounds(|| poll_once(pin!(tickless::time::sleep(SLEEP))));
 }
 
-/// Executes `body` while another thread, which keeps what `begin` gives it, arms and drops sleeps of its own.
+/// Executes `body` while another thread arms and drops sleeps of its own. That thread keeps the result of `begin` until
+/// the end.
 fn beside_another<W>(begin: fn() -> W, body: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -401,7 +401,7 @@ fn exact_timer() -> HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> ExactRestart>
     HrTimer::new(|_| ExactRestart::No)
 }
 
-/// A task that counts how often it was woken.
+/// A waker that counts how often it was woken.
 #[derive(Default)]
 struct Woken(AtomicU64);
 
@@ -411,10 +411,10 @@ impl Wake for Woken {
     }
 }
 
-/// Time enough to arm all sleeps of a round, under valgrind too.
+/// The delay of the sleeps of a round: long enough to arm all of them, even in valgrind.
 const SOON: Duration = Duration::from_millis(300);
 
-/// Arms the sleeps of a round, waits until they are due, and has `expire` expire them, which is counted.
+/// Arms the sleeps of a round, waits until they are due, and calls `expire`, which expires them and is counted.
 fn expiries<F: Future>(make: impl Fn() -> F, mut expire: impl FnMut()) {
     for _ in 0..FEW_ROUNDS {
         let woken = Arc::new(Woken::default());
@@ -434,7 +434,7 @@ fn expiries<F: Future>(make: impl Fn() -> F, mut expire: impl FnMut()) {
     }
 }
 
-/// Has another thread, which does `begin` first and lives on, arm sleeps, and drops them, which is counted.
+/// Drops sleeps that another thread armed, and counts the drops. The other thread calls `begin` first and stays alive.
 fn foreign_drops<F: Future + Send>(make: impl Fn() -> F + Sync, begin: impl Fn() + Sync) {
     for _ in 0..FEW_ROUNDS {
         let (give, take) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! The table of instructions, as it stands in the page on performance.
+//! The table of instructions in the page on performance: writing and reading it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::{Aim, Line};
 const BEGIN: &str = "<!-- instructions: written by --instructions --write -->\n";
 const END: &str = "<!-- end of instructions -->\n";
 
-/// A number with one digit behind the point, and none if that is zero.
+/// Formats a number of tenths with one digit after the point, or without the digit if it is zero.
 pub(super) fn number(tenths: u64) -> String {
     match tenths % 10 {
         0 => format!("{}", tenths / 10),
@@ -16,7 +16,7 @@ pub(super) fn number(tenths: u64) -> String {
     }
 }
 
-/// The table as Markdown.
+/// Returns the table as Markdown.
 pub(super) fn table(lines: &[Line]) -> String {
     let mut text =
         String::from("| operation | instructions | tokio's | aim |\n|---|---|---|---|\n");
@@ -46,7 +46,7 @@ pub(super) fn table(lines: &[Line]) -> String {
     text
 }
 
-/// The compiler that the commands of this shell use.
+/// Returns the version of the compiler that the commands of this shell use.
 fn compiler() -> Result<String, String> {
     let output = std::process::Command::new("rustc")
         .arg("-V")
@@ -55,7 +55,7 @@ fn compiler() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Puts the table in the place of the one that the page at `path` has.
+/// Replaces the table in the page at `path`.
 pub(super) fn write(path: &Path, lines: &[Line]) -> Result<(), String> {
     let page = text_of(path)?;
     let (before, _, behind) = parts(&page, path)?;
@@ -86,7 +86,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Splits the page into the text before the table, the table, and the text behind it.
+/// Splits the page into the text before the table, the table, and the text after it.
 fn parts<'a>(page: &'a str, path: &Path) -> Result<(&'a str, &'a str, &'a str), String> {
     page.split_once(BEGIN)
         .and_then(|(before, rest)| {

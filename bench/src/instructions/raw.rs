@@ -1,4 +1,4 @@
-//! Operations of the core alone, with the lock that user space uses: what users add to it is not in these figures.
+//! Operations of the core alone, with the lock of user space. The figures do not include the layers above the core.
 
 use std::hint::black_box;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use tickless_core::time::{Instant, Monotonic, Span};
 use super::counted;
 use crate::host::{self, Coarse, Host};
 
-/// Timers that are pending besides those that an operation is executed on.
+/// The number of pending timers, besides the timers of the operation.
 const PENDING: u64 = 1_000;
-/// Timers that an operation is executed on, in each of the rounds.
+/// The number of timers on which an operation is executed in each round.
 pub(super) const OWN: u64 = 64;
 const ROUNDS: u64 = 32;
 
-/// The operations, by name.
+/// The names of the operations on exact timers.
 pub(super) const EXACT: [&str; 5] = [
     "core, exact: start",
     "core, exact: restart in place",
@@ -50,10 +50,10 @@ pub(super) fn execute(operation: &str) {
     }
 }
 
-/// Executes a part of a round, which is counted if it has the name of the operation.
+/// A function that executes a part of a round. The part is counted if its name is the name of the operation.
 type Step<'a> = &'a dyn Fn(&str, &mut dyn FnMut());
 
-/// One of a million places, another for each number.
+/// Returns one of a million places, a different one for each number.
 const fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
 }

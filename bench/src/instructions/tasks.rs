@@ -1,9 +1,9 @@
-//! Tasks on one worker of the executor, and tokio's on its current-thread runtime: a task that begins and ends, and
-//! switches.
+//! Tasks on one worker of the executor, and on the current-thread runtime of tokio: tasks that begin and end, and
+//! switches between tasks.
 //!
-//! The count here is that of a round of the worker: the way to the task that is next, its poll, and all that the task
-//! does. Tokio's rounds cannot be had one by one, so there it is many operations within one call, in a runtime without
-//! a clock; what the call itself takes is lost among them.
+//! The count is that of a round of the worker: the choice of the next task, its poll, and the work of the task. Rounds
+//! of tokio cannot be executed one by one. So for tokio many operations within one call are counted, in a runtime
+//! without a clock; the cost of the call itself is negligible.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use tickless::executor::Rounds;
 use super::{Aim, Operation, counted};
 use crate::groups::executor::{Ours, Spawn, Tokios, empty_tasks, rallies, tokios};
 
-/// The prefix of the names of these operations, tokio's too.
+/// The prefix of the names of these operations, also of those of tokio.
 pub(super) const PREFIX: &str = "executor, ";
 
 const EMPTY: &str = "executor, an empty task: spawned, run, awaited";
@@ -24,15 +24,17 @@ const WITHOUT_TICK: &str = "executor, the same without the tick";
 const TOKIO_EMPTY: &str = "executor, tokio, empty task";
 const TOKIO_SWITCH: &str = "executor, tokio, two tasks";
 
-/// Operations until locks are biased, buffers as long as they get, and the rate of the counter is known.
+/// The number of operations until locks are biased, buffers have their full length, and the rate of the counter is
+/// known.
 const WARM_UP: u64 = 15_000;
-/// Operations that are counted.
+/// The number of operations that are counted.
 const COUNTED: u64 = 401;
-/// One of so many is counted. Other threads look at a worker that is busy for long, as one below an emulator always is,
-/// and its locks are ordinary for some thousand operations then: operations in a row would all be of one kind. The
-/// number has no factor in common with those of tasks, so that it is not the same task each time.
+/// One of this many operations is counted. Other threads inspect a worker that is busy for long, as a worker in an
+/// emulator always is, and then its locks are ordinary for some thousand operations. Consecutive operations would all
+/// have the same kind of lock. The number has no common factor with the numbers of tasks, so that the counted operation
+/// is not always of the same task.
 const EVERY: u64 = 61;
-/// Operations of tokio's that are counted as one.
+/// The number of operations of tokio that are counted together.
 const MANY: u64 = 10_000;
 
 pub(super) fn operations() -> [Operation; 4] {
@@ -74,9 +76,9 @@ pub(super) fn execute(name: &str, many: u64) {
     }
 }
 
-/// Executes an operation of so many rounds three times and counts the last, when the worker is warm. While callgrind
-/// wrote down what it counted so much time passed that the first asks the kernel for it; the second checks the result,
-/// and prepares the state that the next one begins with.
+/// Executes an operation of `rounds` rounds three times and counts the last execution, when the worker is warm. While
+/// callgrind wrote its counts, so much time passed that the first execution reads the kernel's clock. The second
+/// execution checks the result, and prepares the state for the third.
 fn thrice(round: &mut dyn FnMut(), rounds: u64) {
     static EXECUTED: AtomicU64 = AtomicU64::new(0);
     let mut operation = || (0..rounds).for_each(|_| round());

@@ -63,11 +63,11 @@ fn direct_and_combined_reads_do_not_go_back() {
     }
 }
 
-/// A counter whose samples end when they are told to: the number of a sample is its value.
+/// A counter whose samples end on a signal. The value of a sample is its number.
 struct Scripted {
     taken: AtomicU32,
     began: Sender<()>,
-    /// The signals that the samples wait for, one for each.
+    /// The signals that end the samples, one for each sample.
     ends: [Mutex<Receiver<()>>; 3],
     impatient: AtomicBool,
     looks: AtomicU64,
@@ -152,8 +152,9 @@ impl Read for Lawless<'_> {
     }
 }
 
-/// Thread A holds the word and is away. B replaces it, and returns. C locks the word, and D waits for C. A comes back:
-/// the value that D returns is checked against the one that B returned before D began.
+/// Runs a scenario with four threads. A holds the word and does not run. B replaces A as the holder, and returns a
+/// value. C locks the word, and D waits for C. Then A runs again. The value that D returns is compared with the value
+/// that B returned before D began.
 fn late_holder<'s, R: Read + 's>(make: impl FnOnce(&'s Scripted) -> R) -> Result<(), Backwards> {
     let (began, samples) = channel();
     let (tells, ends): (Vec<_>, Vec<_>) = (0..3).map(|_| channel()).unzip();
@@ -202,7 +203,7 @@ fn late_holder<'s, R: Read + 's>(make: impl FnOnce(&'s Scripted) -> R) -> Result
     Checker::default().check(&mut records)
 }
 
-/// The control: the check is worth something only if it finds a holder that publishes over a later value.
+/// The control: the check must find a holder that overwrites a later value.
 #[test]
 fn the_check_finds_a_late_holder_where_the_rule_of_generations_is_broken() {
     let found = late_holder(|counter| Lawless {

@@ -1,4 +1,4 @@
-//! The options.
+//! The options of `tickless bench`.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use crate::{output, units};
 
 /// Cost of timers, against other libraries and against the least that is possible.
 ///
-/// Everything runs in this process, subject after subject, round after round, in an order that rotates, and all do the
-/// same by the same seed: random delays of 1 ms to 60 s, computed from a clock that is read once in 1,024 operations,
-/// or, where it is said, each time. A worker takes the turns that it owes, once in 1,024 operations too. Shown is the
-/// median over the rounds; a star is at figures whose greatest is more than twice the least.
+/// All subjects run in this process, one after the other, round after round, in rotating order. The same seed gives all
+/// of them the same operations: random delays of 1 ms to 60 s, computed from a clock that is read once in 1,024
+/// operations or, where the output says so, each time. A worker takes its pending turns once in 1,024 operations, too.
+/// The output shows the median over the rounds; a star marks figures whose greatest value is more than twice the least.
 ///
-/// Checked: every subject fires what is due and nothing else, and its pending timers are as many as were armed.
+/// Checked: every subject fires the due timers and no others, and has as many pending timers as were armed.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Small numbers: to see that everything runs, not to quote
+    /// Use small numbers, to see that everything runs; the figures are not to be quoted
     #[arg(long)]
     quick: bool,
 
@@ -75,11 +75,12 @@ missing is named, with what brings it.
 Exit codes: 0 done and every check held, 1 a subject did not fire what it must, or something else, 2 bad arguments, 3
 the machine lacks the memory. Ctrl-C ends the run behind the turn that is going on, with what was measured.";
 
-/// Sizes that are measured if nothing else is said. The last one is left out where memory does not allow it.
+/// Numbers of pending timers that are measured unless the user names others. The last one is left out where memory does
+/// not allow it.
 const SIZES: [u64; 5] = [0, 1_000, 100_000, 1_000_000, 10_000_000];
 const QUICK_SIZES: [u64; 3] = [0, 1_000, 100_000];
 
-/// The share of the available memory that a run may take: the pages of the system have to go somewhere.
+/// The share of the available memory that a run may take; the rest is for the pages of the system.
 const SHARE: (u64, u64) = (4, 5);
 
 fn operation(text: &str) -> Result<Operation, String> {
@@ -106,7 +107,7 @@ fn pending(text: &str) -> Result<u64, String> {
 }
 
 impl Arguments {
-    /// Returns the measurements to make, and a sentence about each that is left out.
+    /// Returns the measurements to make, and a sentence about each measurement that is left out.
     pub(super) fn settle(&self) -> Result<(Plan, Vec<String>), Failure> {
         let memory = available().map(|bytes| bytes / SHARE.1 * SHARE.0);
         let is_too_much = |pending: u64| memory.is_some_and(|memory| needed(pending) > memory);
@@ -154,7 +155,7 @@ impl Arguments {
         Ok((plan, notes))
     }
 
-    /// Returns the names of the subjects to measure; `None` if it is all of them.
+    /// Returns the names of the subjects to measure; `None` if all subjects are to be measured.
     fn meant(&self) -> Result<Option<Vec<&'static str>>, Failure> {
         if self.subjects.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Rows that can be compared: of one operation, with as many pending timers and threads.
+//! Groups of rows that can be compared: the same operation, with the same numbers of pending timers and threads.
 
 use tickless_peers::{Family, Operation, Row, Spread, TOKIO};
 
@@ -14,7 +14,7 @@ pub(super) struct Group<'r> {
     pub(super) rows: Vec<&'r Row>,
 }
 
-/// All groups, in the order of the rows.
+/// Returns all groups, in the order of the rows.
 pub(super) fn all(finished: &Finished) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in &finished.results.rows {
@@ -36,13 +36,13 @@ impl<'r> Group<'r> {
         (self.operation, self.pending, self.threads) == (row.operation, row.pending, row.threads)
     }
 
-    /// The cheapest of some.
+    /// Returns the cheapest of the rows for which `is_meant` is true.
     pub(super) fn best(&self, is_meant: impl Fn(&Row) -> bool) -> Option<&'r Row> {
         let rows = self.rows.iter().copied().filter(|row| is_meant(row));
         rows.min_by(|one, other| one.figure().median.total_cmp(&other.figure().median))
     }
 
-    /// The cheapest of those that are neither ours nor limits.
+    /// Returns the cheapest row of the other libraries, without the limits.
     pub(super) fn best_peer(&self) -> Option<&'r Row> {
         self.best(|row| matches!(row.family, Family::Tokio | Family::Peer))
     }
@@ -55,7 +55,7 @@ impl<'r> Group<'r> {
         self.rows.iter().find(|row| row.subject == subject).copied()
     }
 
-    /// The operation, and under which conditions: `churn, 1,000 pending`.
+    /// Returns the operation and its conditions: `churn, 1,000 pending`.
     pub(super) fn title(&self) -> String {
         format!("{}, {}", self.operation.name(), self.conditions())
     }
@@ -75,7 +75,7 @@ impl<'r> Group<'r> {
     }
 }
 
-/// A figure with its unit, and a star if it is unsteady.
+/// Formats a figure with its unit, and a star if it is unsteady.
 pub(super) fn figure(row: &Row) -> String {
     let figure = row.figure();
     let star = if figure.is_wide() { "*" } else { "" };

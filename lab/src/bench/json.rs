@@ -1,10 +1,10 @@
-//! The result as data.
+//! The result of a benchmark run as JSON.
 
 use serde_json::{Value, json};
 
 use super::{Finished, closing, marks};
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn of(finished: &Finished) -> Value {
     let plan = &finished.plan;
     json!({

@@ -1,7 +1,8 @@
-//! The marks that the project set itself, and whether this run holds them.
+//! The marks that the project set itself for the cost of timers, and the verdict of a run on each.
 //!
-//! A mark is judged by medians. What stands beside is the range that the rounds allow: the least of one side to the
-//! greatest of the other. What was not measured is not judged.
+//! A mark is judged by medians. The range next to the median is the one that the rounds allow: its ends are the least
+//! of one side divided by the greatest of the other, and the greatest divided by the least. A mark whose figures were
+//! not measured is not judged.
 
 use tickless_peers::{Operation, Row, TOKIO};
 
@@ -26,19 +27,19 @@ const FUTURES: &[&str] = &[ON_WORKER, ON_THREAD, COARSE];
 const OURS: &[&str] = &[ON_WORKER, ON_THREAD, COARSE, WHEEL, EXACT];
 const HEAPS: &[&str] = &[LAZY_DELETION, LAZY_EXTENSION];
 
-/// The numbers of pending timers: few, as many as the caches no longer hold, and many.
+/// The numbers of pending timers: few, more than the caches hold, and many.
 const FEW: u64 = 1_000;
 const BEYOND_CACHES: u64 = 100_000;
 const MANY: u64 = 1_000_000;
 const MOST: u64 = 10_000_000;
 
-/// A bound as a multiple of the cheapest of some subjects.
+/// A bound as a multiple of the cheapest subject of several.
 struct Bound {
     operation: Operation,
     subjects: &'static [&'static str],
     most: f64,
     of: &'static [&'static str],
-    /// The numbers of pending timers; any number if there is none.
+    /// The numbers of pending timers for which the bound holds; any number if the list is empty.
     pending: &'static [u64],
 }
 
@@ -58,7 +59,7 @@ const fn bound(
     }
 }
 
-/// The numbers of pending timers at which lines of memory decide.
+/// The numbers of pending timers at which cache misses decide the cost.
 const COLD: &[u64] = &[BEYOND_CACHES, MANY];
 
 const BOUNDS: [Bound; 20] = [
@@ -101,7 +102,7 @@ const FLAT: f64 = 1.3;
 const FLAT_OPERATIONS: [Operation; 3] =
     [Operation::ArmCancel, Operation::PushSmall, Operation::Churn];
 
-/// All marks of what was measured.
+/// Returns all marks whose figures were measured.
 pub(super) fn judge(finished: &Finished) -> Vec<Mark> {
     let groups = groups::all(finished);
     let mut marks: Vec<_> = { BOUNDS.iter() }
@@ -165,7 +166,7 @@ fn of_row(row: &Row) -> Spread {
     }
 }
 
-/// The ratio of medians, and the least and the greatest that the rounds allow.
+/// Returns the ratio of the medians, and the least and the greatest ratio that the rounds allow.
 fn divide(ours: Spread, theirs: Spread) -> Spread {
     Spread {
         median: ours.median / theirs.median,
@@ -218,7 +219,7 @@ mod tests {
         );
     }
 
-    /// A mark of a subject that is called otherwise would never be judged.
+    /// Each mark names an existing subject; a mark with another name would never be judged.
     #[test]
     fn every_name_is_that_of_a_subject() {
         let subjects: Vec<_> = { tickless_peers::subjects().into_iter() }

@@ -1,6 +1,6 @@
 //! `tickless bench`: the cost of timers, operation by operation, against other libraries.
 //!
-//! What is measured, and how, is in the crate `tickless_peers`.
+//! The crate `tickless_peers` defines the operations, and measures them.
 
 mod arguments;
 mod closing;
@@ -19,14 +19,14 @@ use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
 
-/// A run that is over.
+/// A finished run: its plan, its rows and its remarks.
 #[derive(Debug)]
 struct Finished {
     plan: Plan,
     machine: Machine,
     results: Results,
     missing: Vec<Missing>,
-    /// Remarks for the reader, about measurements that were left out among others.
+    /// Remarks for the reader, for example about measurements that were left out.
     notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The result as a page.
+//! The result of a benchmark run as an HTML page.
 
 use maud::{Markup, html};
 use tickless_peers::{Family, Operation};
@@ -14,7 +14,7 @@ use crate::report::{Graphic, Report};
 use crate::table;
 use crate::units;
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
     let groups = groups::all(finished);
     let faults = finished.results.faults.iter();
@@ -43,7 +43,7 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
     Ok(report.page())
 }
 
-/// A part for each operation.
+/// Returns a part for each operation.
 fn plots(groups: &[Group<'_>]) -> Result<Markup, Failure> {
     let mut parts = Vec::new();
     for operation in Operation::ALL {
@@ -72,7 +72,8 @@ fn reading(finished: &Finished) -> Markup {
     }
 }
 
-/// The first operations that tokio has, with the most timers: our cheapest timer beside tokio's.
+/// Returns the figures at the top of the page: for the first operations that tokio has, with the most timers, our
+/// cheapest timer next to tokio's.
 fn numbers(groups: &[Group<'_>]) -> Vec<Number> {
     const NUMBERS: usize = 3;
     let number = |operation| {
@@ -96,7 +97,7 @@ fn numbers(groups: &[Group<'_>]) -> Vec<Number> {
     all.take(NUMBERS).collect()
 }
 
-/// One operation: a plot where there is more than one number of pending timers, and its figures.
+/// Returns the part of one operation: a plot if more than one number of pending timers was measured, and the figures.
 fn part(operation: Operation, groups: &[&Group<'_>]) -> Result<Markup, Failure> {
     let data = figures(groups);
     let mut sizes: Vec<u64> = groups.iter().map(|group| group.pending).collect();
@@ -135,7 +136,7 @@ fn part(operation: Operation, groups: &[&Group<'_>]) -> Result<Markup, Failure> 
     })
 }
 
-/// All figures of an operation, with what they are to tokio's and to the best peer's.
+/// Returns a table with all figures of an operation, and their ratios to tokio's and to the best peer's.
 fn figures(groups: &[&Group<'_>]) -> Markup {
     let unit = unit(groups[0].operation);
     let head = [

@@ -1,4 +1,4 @@
-//! The result as text.
+//! The result of a benchmark run as text for the terminal.
 
 use tickless_peers::Operation;
 
@@ -8,7 +8,7 @@ use crate::mark::Mark;
 use crate::table::{Align, table};
 use crate::units;
 
-/// The whole report, behind the line about the machine.
+/// Returns the whole report, without the first line about the machine.
 pub(super) fn report(finished: &Finished) -> String {
     let groups = groups::all(finished);
     let mut text = String::new();
@@ -52,7 +52,7 @@ pub(super) fn report(finished: &Finished) -> String {
     text
 }
 
-/// One operation: a line for each subject, a column for each number of pending timers.
+/// Formats one operation: a line for each subject, a column for each number of pending timers.
 fn of(operation: Operation, groups: &[&Group<'_>]) -> String {
     let mut head = vec!["subject".to_owned()];
     head.extend(groups.iter().map(|group| column(group)));
@@ -79,7 +79,7 @@ fn of(operation: Operation, groups: &[&Group<'_>]) -> String {
     )
 }
 
-/// The heading of a group's column.
+/// Returns the heading of a group's column.
 pub(super) fn column(group: &Group<'_>) -> String {
     match (group.operation.is_on_threads(), group.threads) {
         (true, 1) => "1 thread".to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn column(group: &Group<'_>) -> String {
     }
 }
 
-/// The subjects of any of the groups, in their order.
+/// Returns the subjects that occur in the groups, in their order.
 pub(super) fn names<'r>(groups: &[&Group<'r>]) -> Vec<&'r str> {
     tickless_peers::subjects()
         .into_iter()

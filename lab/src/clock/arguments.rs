@@ -1,4 +1,4 @@
-//! The options.
+//! The options of `tickless clock`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use crate::{output, units};
 
 /// Cost of reading the time on this machine, and sources of it that can be trusted.
 ///
-/// Every source of time that this machine has is read: the time-stamp counter with and without order, the clocks of
-/// this library and of the standard library, those of the kernel through the vDSO and by a system call, and hardware
-/// clocks that can be opened. Shown are the cost of a read alone and while all CPUs read, the smallest step, the drift
-/// against the kernel's monotonic clock, how far apart two CPUs read, and a verdict with its reason.
+/// The command reads every source of time of this machine: the time-stamp counter with and without order, the clocks of
+/// this library and of the standard library, the clocks of the kernel through the vDSO and by a system call, and
+/// hardware clocks that can be opened. The output shows the cost of a read alone and while all CPUs read, the smallest
+/// step, the drift against the kernel's monotonic clock, the difference between the readings of two CPUs, and a verdict
+/// with its reason.
 ///
 /// Checked: no source is bad.
 #[derive(Clone, Debug, Args)]
@@ -25,12 +26,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = units::duration_or_seconds)]
     seconds: Option<Duration>,
 
-    /// Follows the clock afterwards, with a line each second: drift, offset of this library's clock from the kernel's,
+    /// Follow the clock afterwards, with a line each second: drift, offset of this library's clock from the kernel's,
     /// verdict
     #[arg(long)]
     pub(super) watch: bool,
 
-    /// CPUs that are read on and compared, such as 0-3 or 0,2 [default: all that this process may use]
+    /// CPUs on which the clocks are read and compared, such as 0-3 or 0,2 [default: all that this process may use]
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
 
@@ -71,7 +72,8 @@ pub(super) struct Plan {
     pub(super) cpus: CpuSet,
     /// The least time over which the drift is measured.
     pub(super) measure: Duration,
-    /// `None` if it is not followed; else for how long, without an end if that is `None`.
+    /// `None` if the clocks are not followed; else the length of the time for which they are followed, without an end
+    /// if the inner value is `None`.
     pub(super) watch: Option<Option<Duration>>,
 }
 

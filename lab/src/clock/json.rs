@@ -1,4 +1,4 @@
-//! The report as data.
+//! The report on the clocks as JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::measure::{Drift, Skew};
 use super::watch::Follower;
 use super::{Finished, Row};
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn of(finished: &Finished<'_>, followed: Option<&Follower>) -> Value {
     let mut document = json!({
         "command": crate::command_line(),

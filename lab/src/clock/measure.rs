@@ -16,19 +16,20 @@ use super::source::{Source, Unit, Visit};
 use crate::failure::Failure;
 use crate::{crew, scheduling};
 
-/// Reads between two looks at the time: so many that the look costs nothing.
+/// Reads between two checks of the time: so many that the check costs nothing.
 const BATCH: u32 = 200;
 /// The time for which a source is read to know its cost.
 const COST: Duration = Duration::from_millis(20);
-/// Batches that are enough.
+/// The number of batches that is enough for a figure.
 const BATCHES: usize = 2_000;
 /// The time for which a source may stand still before its resolution counts as unknown.
 const STILL: Duration = Duration::from_millis(50);
-/// Steps that are looked at for the resolution.
+/// The number of steps that are measured for the resolution.
 const STEPS: usize = 2_000;
 /// Rounds of the exchange between two CPUs.
 const ROUNDS: u32 = 2_000;
-/// CPUs that are compared with the first one at most: the others of a large machine are drawn by their places.
+/// The greatest number of CPUs that are compared with the first one: on a large machine, the CPUs are picked at even
+/// distances.
 const PARTNERS: usize = 64;
 
 /// A counter of nanoseconds.
@@ -62,7 +63,7 @@ impl Visit for Cost {
     }
 }
 
-/// The lower one of two; `NaN` of nothing.
+/// Returns the median, the lower one of two middle values; `NaN` if there are no values.
 fn median(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures
@@ -107,7 +108,7 @@ pub(super) fn cost_contended(source: &Source, cpus: &CpuSet) -> Result<f64, Fail
     Ok(median(&mut costs?))
 }
 
-/// The smallest step of a source, in its unit; `None` if it did not move.
+/// Measures the smallest step of a source, in its unit; `None` if the source did not move.
 struct Resolution {
     /// The cost of a read, in the unit of the source.
     cost: f64,
@@ -149,7 +150,7 @@ fn common_divisor(one: u64, other: u64) -> u64 {
     one
 }
 
-/// The smallest step of `source`, in nanoseconds; `None` if it did not move.
+/// Returns the smallest step of `source`, in nanoseconds; `None` if the source did not move.
 pub(super) fn resolution(source: &Source, cost: f64, hertz: Option<u64>) -> Option<f64> {
     let nanos = nanos_per_unit(source.unit, hertz)?;
     let step = source
@@ -161,7 +162,7 @@ pub(super) fn resolution(source: &Source, cost: f64, hertz: Option<u64>) -> Opti
     told.map_or(step, |told| Some(step.map_or(told, |step| step.min(told))))
 }
 
-/// `None` for cycles of an unknown rate.
+/// Returns the nanoseconds in a unit; `None` for cycles of an unknown rate.
 fn nanos_per_unit(unit: Unit, hertz: Option<u64>) -> Option<f64> {
     match unit {
         Unit::Cycles => hertz.map(|hertz| 1e9 / hertz as f64),
@@ -169,7 +170,7 @@ fn nanos_per_unit(unit: Unit, hertz: Option<u64>) -> Option<f64> {
     }
 }
 
-/// The lead of a source on the kernel's monotonic clock, in parts per million, and the uncertainty of that.
+/// The drift of a source against the kernel's monotonic clock, in parts per million, and the uncertainty of the drift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Drift {
     pub(super) ppm: f64,
@@ -177,13 +178,13 @@ pub(super) struct Drift {
     pub(super) over: Duration,
 }
 
-/// A comparison of a source with the kernel's monotonic clock that still runs.
+/// A running comparison of a source with the kernel's monotonic clock.
 #[derive(Debug)]
 pub(super) struct Pursuit {
     source: Source,
     counter: Counter,
     check: FrequencyCheck,
-    /// The step of one that moves so seldom that this is most of its error.
+    /// The step of a coarse clock, which moves so seldom that the step is most of its error.
     coarse: Option<f64>,
     first: Option<ReadOut>,
     last: Option<ReadOut>,
@@ -192,11 +193,11 @@ pub(super) struct Pursuit {
 
 /// The largest drift that passes, in parts per million.
 const LIMIT: f64 = LIMIT_PPM as f64;
-/// The number of read-outs of which the narrowest is taken.
+/// The number of read-outs from which the narrowest is taken.
 const TRIES: u32 = 20;
 
 impl Pursuit {
-    /// `None` for what is no time that passes, and for a counter of unknown rate.
+    /// Begins a comparison; returns `None` for a source that counts no passing time, and for a counter of unknown rate.
     pub(super) fn new(
         source: &Source,
         resolution: Option<f64>,
@@ -226,12 +227,12 @@ impl Pursuit {
         })
     }
 
-    /// The counter that the source is.
+    /// Returns the description of the source as a counter.
     pub(super) const fn counter(&self) -> Counter {
         self.counter
     }
 
-    /// Takes a read-out, and judges.
+    /// Takes a read-out, and judges the source.
     pub(super) fn step(&mut self) -> CounterVerdict {
         let taken = self.narrowest();
         self.first.get_or_insert(taken);
@@ -257,7 +258,8 @@ impl Pursuit {
         verdict
     }
 
-    /// A clock that moves with the tick is as late as the tick is, for which there is no limit: it is never bad.
+    /// Judges a clock that moves with the tick. Such a clock is as late as the tick, which has no limit, so it is never
+    /// bad.
     fn judge_coarse(&self) -> CounterVerdict {
         let drift = self
             .drift()
@@ -276,12 +278,12 @@ impl Pursuit {
         }
     }
 
-    /// The last verdict that was one; the first of those that are bad.
+    /// Returns the last conclusive verdict, or the first bad one.
     pub(super) const fn verdict(&self) -> Option<CounterVerdict> {
         self.verdict
     }
 
-    /// The narrowest of a few.
+    /// Returns the narrowest of several read-outs.
     fn narrowest(&self) -> ReadOut {
         let width = |taken: &ReadOut| taken.behind.0.saturating_sub(taken.before.0);
         let mut narrowest = self.read_out();
@@ -298,7 +300,7 @@ impl Pursuit {
         read_out(KernelClock::Monotonic, || self.source.read())
     }
 
-    /// The drift from the first read-out to the last.
+    /// Returns the drift from the first read-out to the last.
     pub(super) fn drift(&self) -> Option<Drift> {
         let (first, last) = (self.first?, self.last?);
         let nanos = |from: Cycles, to: Cycles| to.0.wrapping_sub(from.0) as f64;
@@ -323,7 +325,7 @@ impl Pursuit {
     }
 }
 
-/// The distance between the readings of two CPUs.
+/// The difference between the readings of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Skew {
     pub(super) cpus: (u32, u32),
@@ -364,10 +366,10 @@ impl Visit for Compare {
     }
 }
 
-/// Steps that are longer than this, in nanoseconds, hide what there is between two CPUs.
+/// Steps that are longer than this, in nanoseconds, hide the skew between two CPUs.
 pub(super) const STEP_MAX: f64 = 1_000.0;
 
-/// Compares the first of `cpus` with the others, or with some of them where they are many.
+/// Compares the first of `cpus` with the others, or with some of the others if the machine has many CPUs.
 pub(super) fn skews(
     source: &Source,
     counter: Counter,

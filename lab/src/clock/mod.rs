@@ -1,6 +1,6 @@
 //! `tickless clock`: the cost of reading the time on this machine, and the sources that can be trusted.
 //!
-//! The verdict is that of the core's watchdog: [`FrequencyCheck`](tickless_core::clock::watchdog::FrequencyCheck)
+//! The verdict comes from the core's watchdog: [`FrequencyCheck`](tickless_core::clock::watchdog::FrequencyCheck)
 //! against the kernel's monotonic clock, and an exchange of readings between CPUs.
 
 mod arguments;
@@ -30,10 +30,11 @@ use crate::page;
 /// The time between two checks of the rates, and of the signal that ends the run.
 const CHECK: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
-/// The time limit for the library to learn the counter's rate. It takes 20 ms unless it is kept from the CPU.
+/// The time limit for the library to measure the counter's rate. The measurement takes 20 ms unless the thread does not
+/// get the CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The results for one source. `None` stands for a figure that was not measured, or does not apply.
+/// The results for one source. A figure is `None` if it was not measured, or does not apply.
 #[derive(Debug)]
 struct Row {
     source: Source,
@@ -51,7 +52,7 @@ struct Judgement {
     reason: Option<String>,
 }
 
-/// A run that is over.
+/// A finished run: the results for all sources.
 #[derive(Debug)]
 struct Finished<'r> {
     plan: &'r Plan,
@@ -104,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::from_passed(!is_bad))
 }
 
-/// The rate of the time-stamp counter, as the library measures it in its first 20 ms.
+/// Returns the rate of the time-stamp counter, as the library measures it in its first 20 ms.
 fn rate() -> Result<Result<u64, Refusal>, Failure> {
     let worker = tickless::Worker::new()
         .map_err(|error| Failure::Machine(format!("cannot make a worker: {error}")))?;
@@ -160,7 +161,7 @@ impl Finished<'_> {
         Ok(())
     }
 
-    /// Checks the rates, if it is time.
+    /// Checks the rates, if a check is due.
     fn check(&mut self, next: &mut Instant) {
         if Instant::now() < *next {
             return;
@@ -195,7 +196,7 @@ impl Row {
         self.pursuit.as_ref()?.drift()
     }
 
-    /// The largest skew that was seen.
+    /// Returns the largest skew that was measured.
     fn skew(&self) -> Option<&Skew> {
         let known = self.skews.iter().filter(|skew| skew.ahead.is_finite());
         known.max_by(|one, other| one.ahead.abs().total_cmp(&other.ahead.abs()))

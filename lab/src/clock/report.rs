@@ -1,4 +1,4 @@
-//! The run as a report.
+//! The run of `tickless clock` as a report.
 
 use maud::{Markup, html};
 
@@ -11,7 +11,7 @@ use crate::report::{Graphic, Report};
 use crate::table::Grid;
 use crate::units;
 
-/// The sources whose reads the page begins with, each with its explanation.
+/// The sources at the top of the page, each with its explanation.
 const FIRST: [(&str, &str); 3] = [
     ("tickless", "for a read of this library's clock"),
     ("std", "of the standard library's"),
@@ -21,7 +21,7 @@ const FIRST: [(&str, &str); 3] = [
     ),
 ];
 
-/// The report, from the cheapest source to the dearest.
+/// Returns the report, from the cheapest source to the dearest.
 pub(super) fn of(finished: &Finished<'_>) -> Result<Report, Failure> {
     let mut rows: Vec<&Row> = finished.rows.iter().collect();
     let cost = |row: &Row| row.alone.unwrap_or(f64::INFINITY);
@@ -70,7 +70,8 @@ fn figures(finished: &Finished<'_>, rows: &[&Row]) -> Grid {
     }
 }
 
-/// The reasons of verdicts, the clocks of the mainboard, and the counter behind the kernel's time and the library's.
+/// Returns the conclusions: the reasons of verdicts, the clocks of the mainboard, and the counter that drives the
+/// kernel's time and the library's.
 fn conclusions(finished: &Finished<'_>, rows: &[&Row]) -> Vec<String> {
     let mut sentences = Vec::new();
     for row in rows {
@@ -151,7 +152,7 @@ fn reading() -> Markup {
     }
 }
 
-/// `+0.12 ± 0.80 ppm`.
+/// Formats a drift: `+0.12 ± 0.80 ppm`.
 pub(super) fn of_drift(drift: &Drift) -> String {
     format!(
         "{} ± {} ppm",
@@ -164,7 +165,7 @@ fn of_skew(skew: &Skew) -> String {
     format!("{} ± {} ns", signed(skew.ahead), units::digits(skew.within))
 }
 
-/// Writes a number with its sign, but for one that would be shown as zero.
+/// Formats a number with its sign, unless the number would be shown as zero.
 pub(super) fn signed(value: f64) -> String {
     let digits = units::digits(value);
     match digits.as_str() {

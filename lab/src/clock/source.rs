@@ -7,7 +7,7 @@ use std::time::Instant as StdInstant;
 use rustix::time::DynamicClockId;
 use tickless::internals::sources::{HasProcessor, KernelClock, Ordered};
 
-/// The method of reading a source.
+/// The method by which a source is read.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
     Unordered,
@@ -17,7 +17,7 @@ pub(super) enum Way {
     Std(StdInstant),
     Kernel(KernelClock),
     SystemCall(KernelClock),
-    /// A hardware clock behind a file.
+    /// A hardware clock that is read through a file.
     Device(Arc<File>),
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Unit {
     /// Cycles of the time-stamp counter.
     Cycles,
     Nanos,
-    /// Nanoseconds that a thread or process computed: no time that passes.
+    /// Nanoseconds of processor time of a thread or process, which is no passing time.
     CpuNanos,
 }
 
@@ -35,12 +35,12 @@ pub(super) enum Unit {
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) name: String,
-    /// The call or instruction behind it.
+    /// The call or instruction that reads the source.
     pub(super) how: &'static str,
     pub(super) unit: Unit,
-    /// Readings of two CPUs can be compared.
+    /// True if readings of two CPUs can be compared.
     pub(super) is_ordered: bool,
-    /// An administrator sets it.
+    /// True if an administrator sets the source.
     pub(super) is_set: bool,
     pub(super) way: Way,
 }
@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// Lets `visitor` read it.
+    /// Lets `visitor` read the source.
     #[inline]
     pub(super) fn with<V: Visit>(&self, visitor: V) -> V::Output {
         match &self.way {
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// The resolution that the kernel tells of it, in nanoseconds.
+    /// Returns the resolution that the kernel reports for the source, in nanoseconds.
     pub(super) fn told_resolution(&self) -> Option<u64> {
         match &self.way {
             Way::Kernel(clock) | Way::SystemCall(clock) => clock.resolution(),
@@ -86,7 +86,7 @@ impl Source {
         }
     }
 
-    /// One reading.
+    /// Reads the source once.
     pub(super) fn read(&self) -> u64 {
         struct Once;
         impl Visit for Once {
@@ -122,7 +122,7 @@ fn device_nanos(file: &File) -> u64 {
     })
 }
 
-/// All sources that this machine has.
+/// Returns all sources that this machine has.
 pub(super) fn all() -> Vec<Source> {
     let mut all = Vec::new();
     if tickless::clock::cycles() != 0 {
@@ -193,7 +193,7 @@ fn kernel(clock: KernelClock, more: &str, how: &'static str, way: Way) -> Source
     }
 }
 
-/// Hardware clocks of network cards and hosts, those that can be opened.
+/// Returns the hardware clocks of network cards and hosts that can be opened.
 fn devices() -> Vec<Source> {
     let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -211,14 +211,14 @@ fn devices() -> Vec<Source> {
     names.iter().filter_map(open).collect()
 }
 
-/// The clock of the mainboard, as its driver tells it: in whole seconds, so that there is nothing to measure.
+/// The clock of the mainboard, as its driver reports it. The driver reports whole seconds, so nothing is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WallClock {
     pub(super) name: String,
     pub(super) seconds: u64,
 }
 
-/// The clocks of the mainboard that can be read.
+/// Returns the clocks of the mainboard that can be read.
 pub(super) fn wall_clocks() -> Vec<WallClock> {
     let entries = fs::read_dir("/sys/class/rtc")
         .into_iter()
@@ -236,7 +236,7 @@ pub(super) fn wall_clocks() -> Vec<WallClock> {
     clocks
 }
 
-/// The clock sources that the kernel can use, and the one that it uses.
+/// The clock sources that the kernel can use, and the current one.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct KernelSources {
     pub(super) current: Option<String>,

@@ -1,4 +1,4 @@
-//! Following the clocks, second by second.
+//! The follower of the clocks for `--watch`, which prints a line each second.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::output::Screen;
 use crate::units;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Readings of which the narrowest is taken.
+/// The number of readings from which the narrowest is taken.
 const READINGS: u32 = 50;
 /// Samples that are kept for JSON: a day of them.
 pub(super) const KEPT: usize = 86_400;
@@ -42,7 +42,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Follows the ordered time-stamp counter, or where there is none the library's clock.
+    /// Follows the ordered time-stamp counter, or the library's clock if the machine has no such counter.
     pub(super) fn new(finished: &Finished<'_>) -> Self {
         let hertz = finished.rate.clone().ok();
         let rows = finished.rows.iter().filter(|row| row.source.is_ordered);
@@ -59,7 +59,7 @@ impl Follower {
         }
     }
 
-    /// A line each second, for so long or until Ctrl-C.
+    /// Prints a line each second, for the given time or until Ctrl-C.
     pub(super) fn follow(
         &mut self,
         duration: Option<Duration>,

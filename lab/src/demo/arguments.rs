@@ -1,4 +1,4 @@
-//! The arguments of the user, and the settings that follow from them.
+//! The options of `tickless demo`, and the settings that follow from them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -15,21 +15,21 @@ use crate::units;
 
 /// A real server under a real load, on `tokio::time` and on `tickless::time`, side by side in one run.
 ///
-/// The server is hyper on tokio, the clients are TCP connections on loopback. Every connection has an idle timeout that
-/// each request re-arms, and hyper's header timeout. Some clients fall silent, so that idle timeouts fire; some never
-/// finish a header, so that header timeouts fire; and a paced sender sends a datagram every 200 us.
+/// The server is hyper on tokio, the clients are TCP connections on loopback. Every connection has an idle timeout,
+/// which each request re-arms, and hyper's header timeout. Some clients fall silent, so that idle timeouts fire. Some
+/// clients never finish a header, so that header timeouts fire. A paced sender sends a datagram every 200 us.
 ///
-/// The same load runs five times a round, in changing order, so that whatever else the machine does hits all alike:
-/// with tokio::time; with tickless::time in the same kind of runtime; in one that fires the timers by its own reactor
-/// (tickless::tokio); in such a one whose timers have a slack and share wake-ups; and with the paced sender on a
-/// tickless::Worker thread of its own.
+/// The same load runs five times a round, in changing order, so that disturbances of the machine hit all runs alike:
+/// with tokio::time; with tickless::time in the same kind of runtime; with tickless::time in a runtime that fires the
+/// timers by its own reactor (tickless::tokio); in such a runtime with slack, so that timers share wake-ups; and with
+/// the paced sender on a tickless::Worker thread of its own.
 ///
-/// A figure counts as better or worse than tokio's only if three rounds or more have both, and it was in each round
-/// than tokio's in any; the line "better, worse" counts both, and --all names them. ± is half of what the rounds of a
-/// figure lie apart. A ratio is ours / tokio's: below 1 is better.
+/// A figure counts as better (or worse) than tokio's only if three rounds or more have both figures, and it was better
+/// (or worse) in each of its rounds than tokio's in any round. The line "better, worse" counts such figures, and --all
+/// names them. ± is half of the range of a figure's rounds. A ratio is ours / tokio's: below 1 is better.
 ///
 /// Checked, by the server's std::time::Instant: no tick and no timeout was early, and every client that waited for its
-/// timeout was closed by it. What fails names its column.
+/// timeout was closed by it. A failed check names its column.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -76,8 +76,8 @@ pub(crate) struct Arguments {
 
     /// Slack of the timers that have one
     ///
-    /// With 1ms they fire at whole milliseconds. tokio rounds a deadline up to the next millisecond, and the time that
-    /// it waits for that as well, so its timers are late by up to 2ms.
+    /// With 1ms these timers fire at whole milliseconds. tokio rounds a deadline up to the next millisecond, and rounds
+    /// the wait until then up as well, so its timers are late by up to 2ms.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     slack: Duration,
 
@@ -87,8 +87,8 @@ pub(crate) struct Arguments {
 
     /// Serve visitors as well: tickless::time at this address, tokio::time at the next port
     ///
-    /// Point a browser at it to see live numbers, or wrk to add load of your own. What visitors do is counted like the
-    /// rest. Without it, the servers listen on free ports of 127.0.0.1.
+    /// Point a browser at it to see live numbers, or wrk to add load of your own. Requests of visitors are counted like
+    /// all others. Without this option, the servers listen on free ports of 127.0.0.1.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
@@ -102,7 +102,7 @@ pub(crate) struct Arguments {
     )]
     report: PathBuf,
 
-    /// Print every figure, what the columns are, each check and all sentences, in 120 columns
+    /// Print every figure, the meaning of the columns, each check and all sentences, in 120 columns
     #[arg(long)]
     pub(super) all: bool,
 
@@ -138,7 +138,7 @@ Examples:
 Exit codes: 0 all checks held, 1 one failed, 2 bad arguments, 3 the machine lacks something.
 Ctrl-C ends the run early, with a whole report.";
 
-/// The settings of a run, with every default worked out.
+/// The settings of a run, with every default computed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Settings {
     #[serde(rename = "duration_ns", serialize_with = "as_nanos")]
@@ -147,10 +147,10 @@ pub(crate) struct Settings {
     /// True if one more round counts system calls.
     #[serde(skip)]
     pub(crate) counting: bool,
-    /// One arm's part of a round.
+    /// The length of one arm's part of a round.
     #[serde(rename = "part_ns", serialize_with = "as_nanos")]
     pub(crate) part: Duration,
-    /// The time in which connections are made and the machine settles, which does not count.
+    /// The time in which connections are made and the machine settles. Nothing is measured in this time.
     #[serde(rename = "ramp_ns", serialize_with = "as_nanos")]
     pub(crate) ramp: Duration,
     pub(crate) connections: u32,
@@ -165,7 +165,7 @@ pub(crate) struct Settings {
     pub(crate) header: Duration,
     #[serde(rename = "pace_ns", serialize_with = "as_nanos")]
     pub(crate) pace: Duration,
-    /// The slack of the arm that has one.
+    /// The slack of the arm that has slack.
     #[serde(rename = "slack_ns", serialize_with = "as_nanos")]
     pub(crate) slack: Duration,
     pub(crate) threads: u32,
@@ -186,25 +186,25 @@ const PART: Duration = Duration::from_millis(800);
 const ROUNDS_MAX: u32 = 5;
 /// The share of a part that is for making connections, and for the machine to settle afterwards.
 const RAMP: f64 = 0.2;
-/// The longest time for connections and settling; no run needs more.
+/// The share of a part in which connections are made and the machine settles.
 const RAMP_MAX: Duration = Duration::from_secs(1);
 /// The time that both ends together take for a connection, generously.
 const CONNECT: Duration = Duration::from_micros(100);
 const IDLE: Duration = Duration::from_millis(300);
 /// The share of a short part that the idle timeout takes.
 const IDLE_SHARE: f64 = 0.3;
-/// The header timeouts of the shortest parts need so much more than they last.
+/// The time that a part allows for its header timeouts, as a multiple of the header timeout.
 const SPARE: f64 = 1.1;
 /// The ratio of the idle timeout to the time between two requests, and of the header timeout to the idle timeout.
 const PATIENCE: f64 = 1.5;
 /// The least pace: with less, a paced sender is a busy loop on any machine.
 const PACE_MIN: Duration = Duration::from_micros(1);
-/// The largest slack, about what a part of a round lasts: with more, its timers fire in the next. (The library takes
-/// four times as much.)
+/// The largest slack, about the length of a part of a round: with more slack, timers would fire in the next part. (The
+/// library accepts four times as much.)
 const SLACK_MAX: Duration = Duration::from_secs(1);
 
 impl Arguments {
-    /// Works out every default, and refuses what cannot be done.
+    /// Computes every default, and refuses settings that are impossible.
     ///
     /// `counting` says that system calls can be counted, which takes a round more.
     pub(crate) fn settle(&self, counting: bool) -> Result<Settings, Failure> {
@@ -293,7 +293,7 @@ impl Arguments {
     }
 }
 
-/// The time in which the timeouts of a part come, with some to spare.
+/// Returns the time in which the timeouts of a part fire, with some reserve.
 fn needed_after_ramp(header: Duration) -> Duration {
     header.mul_f64(SPARE) + EPISODE
 }
@@ -351,7 +351,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The rounds that measure, and the round that counts system calls.
+    /// Returns the number of rounds that measure, plus the round that counts system calls.
     pub(crate) fn all_rounds(&self) -> u32 {
         self.rounds + u32::from(self.counting)
     }

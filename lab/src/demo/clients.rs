@@ -1,4 +1,4 @@
-//! The clients: some ask again and again, some fall silent, some never finish a header.
+//! The clients of the demo's server: some send requests at a steady rate, some fall silent, some never finish a header.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use super::server::{BODY, Limits};
 use super::tally::{Episodes, Tally};
 
 const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
-/// A header that goes on for as long as the server listens.
+/// A header that never ends.
 const UNFINISHED: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\nX-Slow: ";
 /// The largest response, in bytes.
 const RESPONSE_MAX: usize = 1024;
-/// The wait that is longer than any timeout may be late: a connection that is open after it was never closed.
+/// The wait that is longer than any timeout may be late: a connection that is still open afterwards was never closed.
 const NEVER: Duration = Duration::from_secs(5);
-/// The connection, the requests and the closing of an episode, besides the timeout itself.
+/// The time of the connection, the requests and the closing of an episode, without the timeout itself.
 pub(crate) const EPISODE: Duration = Duration::from_millis(40);
 
 /// The work of the clients of one round.
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     /// The time between two requests of an active client.
     pub(crate) spacing: Duration,
     pub(crate) limits: Limits,
-    /// The first connection is made at this time.
+    /// The time of the first connection.
     pub(crate) start: Instant,
     /// The time by which all connections are made.
     pub(crate) connected: Instant,
@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// Runs all clients to the end of the round, and those that wait for a timeout until it came.
+/// Runs all clients to the end of the round. Clients that wait for a timeout run until it fires.
 pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
     let mut random = Rng::with_seed(plan.seed);
     let mut clients = JoinSet::new();
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// Sends one request and falls silent, until the idle timeout closes the connection; again and again.
+    /// Sends one request and falls silent until the idle timeout closes the connection; repeats this until the end.
     async fn silent(self) {
         let idle = self.plan.limits.idle;
         let episodes = &self.tally.clients.silent;
@@ -144,8 +144,8 @@ impl Client {
         }
     }
 
-    /// Sends a header that never ends, a byte now and then, until the header timeout closes the connection; again and
-    /// again. No idle timeout helps against it.
+    /// Sends a header that never ends, a byte now and then, until the header timeout closes the connection; repeats
+    /// this until the end. The idle timeout does not fire, because each byte re-arms it.
     async fn slow(self) {
         let Limits { idle, header } = self.plan.limits;
         let episodes = &self.tally.clients.slow;
@@ -181,7 +181,8 @@ impl Client {
         }
     }
 
-    /// Returns the time at which to begin waiting for a timeout, so that timeouts fire at all times of the round.
+    /// Returns the time at which the client begins to wait for a timeout; the times are spread so that timeouts fire
+    /// throughout the round.
     fn first_episode(&self, timeout: Duration) -> Instant {
         let left = self.plan.end.saturating_duration_since(self.begins);
         let spread = left.saturating_sub(timeout + EPISODE).min(timeout);
@@ -202,7 +203,7 @@ impl Client {
         ready.ok()
     }
 
-    /// One request, and the whole response. An error if the connection was closed.
+    /// Sends one request, and receives the whole response. Returns an error if the connection was closed.
     async fn ask(&self, stream: &mut TcpStream) -> io::Result<()> {
         let asked = Instant::now();
         stream.write_all(REQUEST).await?;
@@ -238,7 +239,7 @@ impl Episodes {
     }
 }
 
-/// Returns true if a read says that the connection is over.
+/// Returns true if a read shows that the connection is closed.
 fn is_closed(read: &io::Result<usize>) -> bool {
     matches!(read, Ok(0) | Err(_))
 }
@@ -257,8 +258,9 @@ mod tests {
     const HEADER: Duration = Duration::from_secs(20);
     const IDLE: Duration = Duration::from_millis(200);
 
-    /// Runs one slow client, whose thread stalls after it asked for its connection; the server ends each connection
-    /// when it is as old as `server_idle`. Returns the connections that ended, and those that ended early.
+    /// Runs one slow client, whose thread stalls after it opened its connection; the server ends each connection when
+    /// the connection is as old as `server_idle`. Returns the connections that ended, and the number of these that
+    /// ended early.
     fn one_slow_client(idle: Duration, server_idle: Duration, stall: Duration) -> (u64, u64) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let server = listener.local_addr().expect("it listens");

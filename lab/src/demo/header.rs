@@ -1,4 +1,4 @@
-//! hyper's header timeout, with a note of how late it fires.
+//! A timer for hyper that records how late hyper's header timeout fires.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use hyper::rt::{Sleep, Timer};
 
 use super::tally::Desk;
 
-/// A timer for hyper that passes everything on and writes down when its sleeps end.
+/// A timer for hyper that passes everything on to another timer, and records when its sleeps end.
 #[derive(Clone, Debug)]
 pub(crate) struct Noting<M> {
     timer: M,

@@ -12,11 +12,11 @@ use tokio::net::TcpStream;
 use super::subject::Timers;
 use super::tally::Desk;
 
-/// A TCP connection with an idle timeout: re-armed whenever something comes from the peer, an error of kind
-/// [`TimedOut`](io::ErrorKind::TimedOut) when nothing does.
+/// A TCP connection with an idle timeout. Each read of bytes from the peer re-arms the timeout; when it fires, the
+/// connection fails with an error of kind [`TimedOut`](io::ErrorKind::TimedOut).
 pub(crate) struct IdleStream<T: Timers> {
     stream: TcpStream,
-    /// The timer of the idle timeout, in a box because hyper wants to move its connections.
+    /// The timer of the idle timeout, in a box because hyper moves its connections.
     idle: Pin<Box<T::Sleep>>,
     timeout: Duration,
     deadline: Instant,

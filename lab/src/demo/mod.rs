@@ -1,4 +1,4 @@
-//! `tickless demo`: the main job of a timer library, on a real server, against the library that most servers use.
+//! `tickless demo`: timeouts of a real server under load, with this library's timers and with tokio's.
 
 mod arguments;
 mod clients;
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::from_passed(outcome.holds))
 }
 
-/// Formats the end of the output: 12 lines of 80 columns at most, besides checks that failed.
+/// Formats the end of the output: 12 lines of 80 columns at most, not counting checks that failed.
 fn short(outcome: &Outcome) -> String {
     let mut text = extent(outcome);
     text.push('\n');
@@ -110,7 +110,7 @@ fn short(outcome: &Outcome) -> String {
     text
 }
 
-/// Describes the size of a run and the time that it took.
+/// Describes the size of a run and its duration.
 fn extent(outcome: &Outcome) -> String {
     let settings = &outcome.settings;
     format!(
@@ -127,10 +127,10 @@ fn extent(outcome: &Outcome) -> String {
     )
 }
 
-/// Ends the short table of an optimised build.
+/// The last line of the short table of an optimised build.
 const SHORT_NOTE: &str = "Behind a figure: its ratio to tokio's, below 1 is better.";
 
-/// File descriptors besides the two of each connection.
+/// File descriptors that a run needs in addition to the two of each connection.
 const DESCRIPTORS: u64 = 64;
 
 /// Raises the limit of file descriptors as far as this run needs and this user may.

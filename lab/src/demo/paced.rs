@@ -1,4 +1,4 @@
-//! The paced sender: a small datagram at a fixed rate, and how late each was.
+//! The paced sender, which sends a small datagram at a fixed rate and records how late each one was.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::tally::Tally;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) start: Instant,
-    /// Ticks that are due from then on count.
+    /// The time from which on ticks count.
     pub(crate) counts: Instant,
     pub(crate) end: Instant,
     pub(crate) period: Duration,
@@ -19,8 +19,7 @@ pub(crate) struct Schedule {
 
 /// Sends until the end of the schedule.
 ///
-/// Ticks that were missed are made up for in a burst: each is late by its own time, so a stall is not counted as one
-/// late tick.
+/// Missed ticks are made up for in a burst. Each of them is late by its own time, so a stall counts as many late ticks.
 pub(crate) async fn send<T: Timers>(schedule: Schedule, socket: UdpSocket, tally: Arc<Tally>) {
     let mut interval = T::interval_at(schedule.start, schedule.period);
     let mut number = 0_u64;

@@ -4,14 +4,14 @@ use super::subject::Arm;
 use super::totals::{Late, Total, Totals, median};
 use crate::spread::ROUNDS_MIN;
 
-/// The most that half of what the rounds of a figure lie apart may be of their median. Beyond that another run of the
-/// same command shows other figures.
+/// The greatest spread of a quotable figure: half of the range of its rounds, as a share of their median. With a wider
+/// spread, another run of the same command shows other figures.
 const APART_MAX: f64 = 0.25;
 
-/// A figure of a column.
+/// A function that returns a figure of a column.
 type Figure = fn(&Total) -> Option<f64>;
 
-/// The figures that are quoted.
+/// The figures whose spread is tested.
 const FIGURES: [(&str, Figure); 6] = [
     ("late paced ticks, p50", |total| p50(&total.paced)),
     ("late idle timeouts, p50", |total| p50(&total.idle)),
@@ -25,7 +25,7 @@ fn p50(late: &Late) -> Option<f64> {
     late.quantile(0.5).map(|nanos| nanos as f64)
 }
 
-/// Returns the reason why the run is not to be quoted; `None` if it may be.
+/// Returns the reason why the figures of the run are not to be quoted; `None` if they may be quoted.
 pub(crate) fn why_not(totals: &Totals) -> Option<String> {
     let mut noisy = Vec::new();
     for arm in Arm::ALL {

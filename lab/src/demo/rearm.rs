@@ -1,4 +1,4 @@
-//! The cost of pushing a deadline out, and of arming a timeout and dropping it, in the middle of the load.
+//! The measurement of two operations under load: pushing a deadline out, and arming a timeout and dropping it.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,12 +13,12 @@ use super::tally::Tally;
 const BATCH: u32 = 500;
 /// The time between two batches.
 const PAUSE: Duration = Duration::from_millis(25);
-/// A timeout that never fires.
+/// A long timeout, which never fires.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The distance by which each push moves the deadline: a request every 50 µs.
 const STEP: Duration = Duration::from_micros(50);
 
-/// Takes a batch of each now and then, from `start` to `end`.
+/// Measures a batch of each operation now and then, from `start` to `end`.
 pub(crate) async fn sample<T: Timers>(start: Instant, end: Instant, tally: Arc<Tally>) {
     let mut next = start;
     while next < end {
@@ -52,7 +52,7 @@ async fn push<T: Timers>() -> Duration {
     .await
 }
 
-/// Arms a timeout, and drops it because what it guards was done, as a server does for each query.
+/// Arms a timeout and drops it because the guarded work has finished, as a server does for each query.
 async fn arm_and_drop<T: Timers>() -> Duration {
     let deadline = Instant::now() + TIMEOUT;
     poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! The report: tables, pictures and sentences.
+//! The report of the demo: tables, plots and sentences.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ pub(super) fn of(outcome: &Outcome) -> Result<Report, Failure> {
     })
 }
 
-/// Returns the pictures and explanations: the paced ticks in front, the others among the figures.
+/// Returns the plots and explanations: the paced ticks first, the others among the figures.
 fn graphic(outcome: &Outcome) -> Result<Graphic, Failure> {
     let (settings, totals) = (&outcome.settings, &outcome.totals);
     let kinds: [fn(&Total) -> &Late; 3] = [
@@ -91,7 +91,7 @@ fn legend() -> Markup {
     page::legend(Arm::ALL.map(|arm| (arm.ink(), arm.name())))
 }
 
-/// The three figures that the page begins with: how late, and at which price.
+/// Returns the three figures at the top of the page: a lateness and two costs.
 fn numbers(totals: &Totals) -> Vec<Number> {
     type Of = fn(&Total) -> Option<f64>;
     type Show = fn(f64) -> String;
@@ -127,7 +127,7 @@ fn numbers(totals: &Totals) -> Vec<Number> {
     kinds.into_iter().filter_map(number).collect()
 }
 
-/// The curves of one kind of lateness, one for each arm that has any.
+/// Returns the curves of one kind of lateness, one for each arm that has values.
 fn tails(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
     totals
         .iter()
@@ -141,7 +141,7 @@ fn tails(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Curve> {
         .collect()
 }
 
-/// Draws the curves; empty if there are none.
+/// Draws the curves; returns an empty part if there are no curves.
 fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup, Failure> {
     if curves.is_empty() {
         return Ok(html! {});
@@ -204,7 +204,7 @@ fn rounds(totals: &Totals) -> Result<Markup, Failure> {
     })
 }
 
-/// A panel of bars for each cost.
+/// Draws a panel of bars for each cost.
 fn costs(totals: &Totals) -> Result<Markup, Failure> {
     type Of = fn(&Total) -> Option<f64>;
     type Show = fn(f64) -> String;

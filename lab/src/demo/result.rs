@@ -12,7 +12,7 @@ use super::totals::{Closed, Late, Round, Total, Totals, median};
 use crate::machine::Machine;
 use crate::units;
 
-/// The results of a run, as its JSON has them.
+/// The results of a run, as `--json` writes them.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) tickless_version: &'static str,
@@ -25,7 +25,7 @@ pub(crate) struct Outcome {
     pub(crate) took_s: f64,
     /// True if the user ended the run early.
     pub(crate) interrupted: bool,
-    /// The reason why system calls were not counted, if they were not.
+    /// The reason why system calls were not counted; `None` if they were counted.
     pub(crate) no_syscalls: Option<String>,
     pub(crate) holds: bool,
     pub(crate) checks: Vec<Check>,
@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
     pub(crate) totals: Totals,
 }
 
-/// A fact that has to be true.
+/// A fact that has to be true, and the result of the check.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct Check {
 pub(crate) struct Figures {
     arm: Arm,
     name: &'static str,
-    /// The lateness that its timers choose, in nanoseconds.
+    /// The lateness that the arm's timers choose, in nanoseconds.
     allowed_ns: u64,
     paced: Distribution,
     idle_timeouts: Distribution,
@@ -84,7 +84,7 @@ struct Distribution {
     p99_ns: Option<u64>,
     p999_ns: Option<u64>,
     max_ns: Option<u64>,
-    /// Upper ends and counts of all buckets that are not empty.
+    /// The upper ends and the counts of all buckets that are not empty.
     buckets: Vec<(u64, u64)>,
 }
 
@@ -103,7 +103,8 @@ impl Distribution {
     }
 }
 
-/// Digits of a tenth are enough for plots: a hundred thousand samples would otherwise make ten thousand buckets.
+/// Merges the buckets that are within a fiftieth of each other, which is exact enough for plots: a hundred thousand
+/// samples would otherwise make ten thousand buckets.
 fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let mut coarse: Vec<(u64, u64)> = Vec::new();
     for value in histogram.iter_recorded() {
@@ -234,7 +235,7 @@ fn checks(totals: &Totals) -> Vec<Check> {
     ]
 }
 
-/// Names the columns where a check fails: `: 5 in the column tokio::time`. Empty where it holds.
+/// Names the columns in which a check fails: `: 5 in the column tokio::time`. Returns an empty text if the check holds.
 fn columns(totals: &Totals, of: &dyn Fn(&Total) -> u64) -> String {
     let counts = Arm::ALL.map(|arm| (arm, of(&totals[arm.index()])));
     let named: Vec<String> = counts

@@ -1,4 +1,4 @@
-//! The run: round by round, each with every arm, in changing order.
+//! The rounds of the demo: each round runs every arm, in changing order.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
@@ -23,21 +23,22 @@ use crate::interrupt::Interrupt;
 use crate::output::Progress;
 use crate::units;
 
-/// The thread of the paced sender that is no task of the runtime.
+/// The name of the thread of the paced sender that is no task of the runtime.
 const WORKER: &str = "tickless-worker";
-/// The thread that the library runs the timers of tokio's workers on.
+/// The name of the thread on which the library runs the timers of tokio's workers.
 const EXPIRY: &str = "tickless-expiry";
 /// The time between two updates of the progress, which also check whether the run is to end.
 const LOOK: Duration = Duration::from_millis(20);
-/// The pause between two arms: connections that are being closed are gone after it.
+/// The pause between two arms, in which closing connections end.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The time that the clients of the warm-up stay when all are connected.
+/// The time that the clients of the warm-up stay after all are connected.
 const WARM: Duration = Duration::from_millis(60);
-/// The share of the ramp in which connections are made. What they left behind in the kernel is done in the rest.
+/// The share of the ramp in which connections are made. The kernel finishes the work of the connections in the rest of
+/// the ramp.
 const CONNECTING: f64 = 0.65;
 
-/// The servers, and what a run needs besides.
+/// The servers, and the other parts of a run.
 pub(crate) struct Run<'r> {
     settings: &'r Settings,
     status: Arc<Status>,
@@ -111,8 +112,7 @@ impl<'r> Run<'r> {
         &self.servers[kind as usize]
     }
 
-    /// Runs all rounds, or as many as there are until the user asks to stop; then the one in which system calls are
-    /// counted.
+    /// Runs all rounds, or fewer if the user asks to stop; then the round in which system calls are counted.
     pub(crate) fn all(&self, counter: Option<&Counter>) -> Result<(), Failure> {
         for server in &self.servers {
             self.warm_up(server)?;
@@ -131,8 +131,8 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Lets all clients come once, which counts for nothing: the part that serves so many connections first in the life
-    /// of a process waits for memory, and is slower than those that come after.
+    /// Connects all clients once, without measuring. The part that serves so many connections first in the life of a
+    /// process waits for memory, and is slower than the later parts.
     fn warm_up(&self, server: &Server) -> Result<(), Failure> {
         if self.interrupt.is_requested() {
             return Ok(());
@@ -168,7 +168,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// One arm's part of a round.
+    /// Runs one arm's part of a round.
     fn part<T: Timers>(
         &self,
         round: u32,
@@ -297,8 +297,8 @@ impl Watch {
     }
 }
 
-/// Returns the sum of what the threads used, or fails if one of them is gone: without it the figures would be too good
-/// to be true.
+/// Returns the sum of the usage of the threads, or fails if one of them has ended: without that thread the figures
+/// would be too good to be true.
 fn usage(threads: &[u32]) -> Result<Usage, Failure> {
     threads::usage(threads).map_err(|error| {
         Failure::Machine(format!(
@@ -307,7 +307,7 @@ fn usage(threads: &[u32]) -> Result<Usage, Failure> {
     })
 }
 
-/// A socket for datagrams on this machine: one that receives, or one that sends there.
+/// Opens a socket for datagrams on this machine: a receiving socket, or a socket that sends to `to`.
 fn socket(to: Option<&UdpSocket>) -> Result<UdpSocket, Failure> {
     let made = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0))).and_then(|socket| {
         if let Some(to) = to {
@@ -322,8 +322,8 @@ fn socket(to: Option<&UdpSocket>) -> Result<UdpSocket, Failure> {
 /// The time between two fetches of the paced sender's datagrams: short enough for the kernel's buffer.
 const FETCH: Duration = Duration::from_millis(5);
 
-/// Starts the thread of the clients, which ends when all of them are done or were stopped. Its timers are tokio's in
-/// all arms.
+/// Starts the thread of the clients, which ends when all clients have finished or were stopped. Its timers are tokio's
+/// in all arms.
 fn start_clients(
     plan: Plan,
     tally: &Arc<Tally>,
@@ -364,7 +364,7 @@ async fn unless_stopped(mut stopped: watch::Receiver<bool>, work: impl Future<Ou
     }
 }
 
-/// Takes out what came, and says how many datagrams that were.
+/// Receives all pending datagrams, and returns their number.
 fn fetch(sink: &UdpSocket) -> u64 {
     let mut datagram = [0; 16];
     let mut count = 0;
@@ -374,10 +374,10 @@ fn fetch(sink: &UdpSocket) -> u64 {
     count
 }
 
-/// The clients that send at the pace.
+/// The sender of paced datagrams.
 enum Pacer {
     Task(tokio::task::JoinHandle<()>),
-    /// A thread that stays until the sender is dropped: what it did can be read only while it lives.
+    /// A thread that lives until the channel's sender is dropped: its usage can be read only while it lives.
     Worker(JoinHandle<()>, mpsc::Sender<()>),
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Limits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) threads: usize,
-    /// The slack of its timers, if its kind has slack.
+    /// The slack of the runtime's timers, if its kind has slack.
     pub(crate) slack: Duration,
 }
 
@@ -95,7 +95,7 @@ impl Server {
 /// The time that the server waits after it could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The parts of the server that each connection uses.
+/// The parts of the server that all connections share.
 #[derive(Clone, Debug)]
 struct House {
     kind: ServerKind,
@@ -152,10 +152,10 @@ fn respond(request: &Request<Incoming>, house: &House) -> Response<Full<Bytes>> 
     response
 }
 
-/// Connections that the kernel keeps until the server accepts them, if it may keep so many.
+/// The number of connections that the kernel queues until the server accepts them, if the system allows so many.
 const BACKLOG: i32 = 4096;
 
-/// Listens where the user wants, or says what to do instead.
+/// Listens at `address`; an error says what the user can do instead.
 pub(crate) fn listen(address: SocketAddr, whose: &str) -> Result<std::net::TcpListener, Failure> {
     let bound = std::net::TcpListener::bind(address).and_then(|listener| {
         // Again, for a longer queue than the standard library's 128: thousands of clients come at a time.
@@ -184,7 +184,7 @@ pub(crate) fn listen(address: SocketAddr, whose: &str) -> Result<std::net::TcpLi
     })
 }
 
-/// The address as it stands before a port.
+/// Formats the address for use before a port.
 fn bracketed(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.ip().to_string(),

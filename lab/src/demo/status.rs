@@ -1,4 +1,4 @@
-//! The progress of the run, which visitors of the servers see, and from which the report is made at the end.
+//! The progress of a run, shown to visitors of the servers. At the end, the report is made from this progress.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::totals::{self, Total, Totals, Window};
 use crate::page::STYLE;
 use crate::units;
 
-/// The totals of all arms, and which is running.
+/// The totals of all arms, and the running arm.
 #[derive(Debug)]
 pub(crate) struct Status {
     started: Instant,
@@ -51,7 +51,7 @@ impl Status {
         self.inside().now = Some((round, arm));
     }
 
-    /// Adds what an arm's part of a round counted; `cut` if it was ended early.
+    /// Adds the counts of an arm's part of a round; `cut` is true if the part was ended early.
     pub(crate) fn end(&self, arm: Arm, tally: &Tally, window: Window, cut: bool) {
         let mut inside = self.inside();
         inside.totals[arm.index()].absorb(tally, window, cut);
@@ -69,7 +69,7 @@ impl Status {
         self.inside().totals.clone()
     }
 
-    /// The page for visitors.
+    /// Returns the page for visitors.
     pub(crate) fn page(&self, whose: ServerKind) -> String {
         let (now, totals) = {
             let inside = self.inside();
@@ -118,7 +118,7 @@ impl Status {
         .into_string()
     }
 
-    /// The same for programs.
+    /// Returns the progress as JSON, for programs.
     pub(crate) fn json(&self) -> String {
         let inside = self.inside();
         let arms: Vec<_> = Arm::ALL

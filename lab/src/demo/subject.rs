@@ -1,4 +1,4 @@
-//! The timers that are compared, behind one interface, so that the load is one code for all.
+//! The timers that are compared, behind one interface, so that the load is the same code for all.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use tokio::runtime::Builder;
 use super::arguments::Settings;
 use crate::plot::{self, Ink, TICKLESS};
 
-/// The lateness that tokio's timers choose: its wheel counts whole milliseconds, to which deadlines are rounded up; and
-/// its driver, which knows how many of them passed, waits for so many whole ones as are missing.
+/// The lateness that tokio's timers choose. Tokio's wheel counts whole milliseconds and rounds deadlines up; its driver
+/// also rounds up the time that it waits until the deadline.
 const TOKIO: Duration = Duration::from_millis(2);
 
 /// The timers of a part of the run: a column of the table.
@@ -25,9 +25,9 @@ pub(crate) enum Arm {
     Tokio,
     /// `tickless::time` everywhere, in the same kind of runtime.
     Tickless,
-    /// The same, in a runtime whose reactor rings for its timers.
+    /// `tickless::time` in a runtime whose reactor rings for the timers.
     Reactor,
-    /// The same, and no timer more exact than it was asked for.
+    /// The timers of [`Reactor`](Self::Reactor), with slack.
     Slack,
     /// The timers of [`Reactor`](Self::Reactor), with the paced sender on a `tickless::Worker` thread of its own.
     Worker,
@@ -44,7 +44,7 @@ impl Arm {
         Self::Worker,
     ];
 
-    /// The heading of its column.
+    /// Returns the heading of the arm's column.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Tokio => "tokio::time",
@@ -55,7 +55,7 @@ impl Arm {
         }
     }
 
-    /// The heading of its column where there is little room.
+    /// Returns the heading of the arm's column in a narrow table.
     pub(crate) const fn short_name(self) -> &'static str {
         match self {
             Self::Tokio => "tokio",
@@ -64,7 +64,7 @@ impl Arm {
         }
     }
 
-    /// Returns the colour of its curves and bars.
+    /// Returns the colour of the arm's curves and bars.
     pub(crate) fn ink(self) -> Ink {
         match self {
             Self::Tokio => plot::TOKIO,
@@ -86,7 +86,7 @@ impl Arm {
         }
     }
 
-    /// Explains the column to readers who did not read the documentation.
+    /// Explains the column to readers without the documentation.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Tokio => {
@@ -116,7 +116,7 @@ impl Arm {
         self as usize
     }
 
-    /// Returns the server that its clients talk to.
+    /// Returns the server to which the arm's clients connect.
     pub(crate) fn server(self) -> ServerKind {
         match self {
             Self::Tokio => ServerKind::Tokio,
@@ -127,7 +127,7 @@ impl Arm {
     }
 }
 
-/// The servers.
+/// The kinds of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     Tokio,
@@ -149,7 +149,7 @@ impl ServerKind {
         }
     }
 
-    /// Returns the module that its timers come from.
+    /// Returns the module that contains the timers.
     pub(crate) fn module(self) -> &'static str {
         match self {
             Self::Tokio => "tokio::time",
@@ -157,7 +157,7 @@ impl ServerKind {
         }
     }
 
-    /// Lets a runtime have what its timers need of it. That of tickless is built without any timers of its own.
+    /// Prepares the builder of a runtime for its timers. The runtime of tickless is built without tokio's timers.
     pub(crate) fn prepare(self, builder: &mut Builder, slack: Duration) {
         match self {
             Self::Tokio => drop(builder.enable_time()),
@@ -168,7 +168,7 @@ impl ServerKind {
         }
     }
 
-    /// The same for a runtime that is there; called inside of it.
+    /// Attaches the timers to a running runtime; called inside the runtime.
     pub(crate) fn attach(self) -> Result<(), AttachError> {
         match self {
             Self::Tokio | Self::Tickless => Ok(()),
@@ -178,7 +178,7 @@ impl ServerKind {
     }
 }
 
-/// The part of a timer library that a program uses: the same names on both sides.
+/// The part of a timer library that a program uses, with the same names for both libraries.
 pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
     type Sleep: Future<Output = ()> + Send + 'static;
     type Interval: Send + 'static;
@@ -187,13 +187,13 @@ pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
     fn sleep_until(deadline: Instant) -> Self::Sleep;
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
     fn interval_at(start: Instant, period: Duration) -> Self::Interval;
-    /// Waits for the next tick, and says when it was due.
+    /// Waits for the next tick, and returns the time at which the tick was due.
     fn tick(interval: &mut Self::Interval) -> impl Future<Output = Instant> + Send;
     /// Returns the timer for hyper.
     fn hyper() -> Self::Hyper;
 }
 
-/// Timers of a library: in the same words on both sides.
+/// Implements `Timers` for a library by the names that both libraries share.
 macro_rules! timers {
     ($name:ident, $library:ident, $hyper:ty = $new:expr) => {
         #[derive(Clone, Copy, Debug)]

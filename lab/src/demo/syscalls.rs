@@ -1,11 +1,11 @@
 //! The number of system calls of threads, counted by the kernel's tracer.
 //!
-//! There is no counter of them to read. The tracer can be made to note each one in a buffer of its own, which wraps
-//! around, and keeps count of what went through. That slows every system call of the machine a little, so it happens in
-//! a round of its own whose other figures are not used.
+//! The kernel has no counter of system calls to read. Its tracer can record each call in a ring buffer, and counts the
+//! recorded calls. Tracing slows every system call of the machine a little, so the demo counts in a round of its own,
+//! and does not use the other figures of this round.
 //!
-//! `perf_event_open` counts the same event for less, and does not do without root either: it wants the event's number,
-//! which stands in the same directory.
+//! `perf_event_open` counts the same event at a lower cost, but needs root as well: the number of the event is in the
+//! same directory.
 
 use std::fs;
 use std::io;
@@ -16,21 +16,21 @@ use std::time::Duration;
 /// The directories in which the tracer's files may be.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENT: &str = "events/raw_syscalls/sys_enter";
-/// The text before the number of the process that a trace belongs to.
+/// The prefix of a trace's name, before the number of the process to which the trace belongs.
 const PREFIX: &str = "tickless-";
 const NO_TRACER: &str = "system calls were not counted: that takes root and a mounted tracefs \
                          (mount -t tracefs nodev /sys/kernel/tracing)";
-/// The kernel gives a trace away only when no process has it open any more.
+/// The number of attempts to remove a trace. The kernel removes a trace only when no process has it open any more.
 const ATTEMPTS: u32 = 50;
 
-/// A trace of its own, which the trace of no other process is mixed with; gone when dropped.
+/// A separate trace, which is not mixed with the trace of another process, and is removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Counter {
     instance: PathBuf,
 }
 
 impl Counter {
-    /// Makes one, or says why that cannot be.
+    /// Makes a trace, or returns the reason why that is impossible.
     pub(crate) fn new() -> Result<Self, String> {
         let tracer = PLACES
             .into_iter()
@@ -49,7 +49,7 @@ impl Counter {
         fs::write(self.instance.join(file), content)
     }
 
-    /// Counts from here on, for these threads only.
+    /// Counts the system calls of these threads from here on.
     pub(crate) fn start(&self, threads: &[u32]) -> io::Result<()> {
         let list: Vec<String> = threads.iter().map(ToString::to_string).collect();
         self.write("set_event_pid", &list.join(" "))?;
@@ -58,7 +58,7 @@ impl Counter {
         self.write(&format!("{EVENT}/enable"), "1")
     }
 
-    /// Stops counting, and says how many there were.
+    /// Stops counting, and returns the number of system calls.
     pub(crate) fn stop(&self) -> io::Result<u64> {
         self.write(&format!("{EVENT}/enable"), "0")?;
         let mut sum = 0;
@@ -78,7 +78,7 @@ fn noted(stats: &str) -> u64 {
     count("entries:").unwrap_or(0) + count("overrun:").unwrap_or(0)
 }
 
-/// Ends the traces of processes that were killed before they could do so.
+/// Removes the traces of processes that were killed before they could remove them.
 fn remove_orphans(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else {
         return;

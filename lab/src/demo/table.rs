@@ -1,4 +1,4 @@
-//! The figures of the demo, the tables that they stand in, and the result in a sentence.
+//! The figures of the demo, their tables, and the result in a sentence.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -33,7 +33,7 @@ pub(crate) enum Against {
     Better,
     /// The figure is worse in every round than tokio's in any.
     Worse,
-    /// Rounds overlap: they differ by no more than the rounds of each do.
+    /// The rounds overlap: the figures differ by no more than the rounds of each.
     Same,
     /// The figure is missing in too many rounds, or neither direction of it is better.
     Open,
@@ -41,7 +41,7 @@ pub(crate) enum Against {
 
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Half of what its rounds lie apart, as a share of their median; empty where too few rounds have it.
+    /// Half of the range of the figure's rounds, as a share of their median; empty if too few rounds have the figure.
     pub(crate) spread: String,
     /// Ratio to tokio's figure, below 1 if better; empty where neither direction is better.
     pub(crate) ratio: String,
@@ -54,7 +54,7 @@ enum Better {
     More,
 }
 
-/// A figure of all arms, and what it was in their rounds.
+/// A figure of all arms, and its values in their rounds.
 struct Values {
     figures: [Option<f64>; Arm::COUNT],
     spreads: [Option<Spread>; Arm::COUNT],
@@ -98,7 +98,7 @@ fn row(
     }
 }
 
-/// Half of what the rounds of a figure lie apart, as a share of their median.
+/// Formats half of the range of a figure's rounds, as a share of their median.
 fn half_apart(spread: &Spread) -> String {
     match spread.half_apart() {
         None => String::new(),
@@ -107,8 +107,8 @@ fn half_apart(spread: &Spread) -> String {
     }
 }
 
-/// The one rule by which a figure counts as better or worse: enough rounds, and those of one do not reach those of the
-/// other.
+/// Compares a figure with tokio's by the one rule for better and worse: enough rounds have the figure, and the rounds
+/// of one side do not overlap with those of the other.
 fn against(tokio: &Spread, other: &Spread, better: Better) -> Against {
     match (other.compare(tokio), better) {
         (spread::Outcome::Less(_), Better::Less) | (spread::Outcome::More(_), Better::More) => {
@@ -141,7 +141,7 @@ fn each(totals: &Totals, of: impl Fn(&Total) -> Option<f64>) -> Values {
     }
 }
 
-/// The rows of a distribution of lateness.
+/// Returns the rows of a distribution of lateness.
 fn lateness(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Row> {
     let quantiles = [
         ("late, p50", 0.5),
@@ -163,7 +163,7 @@ fn lateness(totals: &Totals, of: impl Fn(&Total) -> &Late) -> Vec<Row> {
     rows
 }
 
-/// Counts and rates: no fractions of them.
+/// Formats counts and rates as whole numbers.
 pub(crate) fn whole(value: f64) -> String {
     if value < 100.0 {
         format!("{value:.0}")
@@ -176,7 +176,7 @@ pub(crate) fn percent(value: f64) -> String {
     format!("{value:.1} %")
 }
 
-/// The whole table.
+/// Returns the whole table.
 pub(crate) fn groups(settings: &Settings, totals: &Totals) -> Vec<Group> {
     let count = |of: fn(&Total) -> u64| each(totals, |total| Some(of(total) as f64));
     let mut paced = vec![row(
@@ -235,7 +235,7 @@ pub(crate) fn groups(settings: &Settings, totals: &Totals) -> Vec<Group> {
     ]
 }
 
-/// The rows about what clients see of the server.
+/// Returns the rows about the clients' view of the server.
 fn requests(totals: &Totals) -> Vec<Row> {
     let latency = |share| {
         each(totals, move |total| {
@@ -255,7 +255,7 @@ fn requests(totals: &Totals) -> Vec<Row> {
     ]
 }
 
-/// Returns the row of the lateness that timers choose: anything beyond it is the machine's.
+/// Returns the row of the lateness that timers choose: the lateness beyond it is the machine's.
 fn allowed(settings: &Settings) -> Row {
     let values = Values {
         figures: Arm::ALL.map(|arm| Some(arm.allowed(settings).as_nanos() as f64)),
@@ -266,7 +266,7 @@ fn allowed(settings: &Settings) -> Row {
     })
 }
 
-/// The rows about what is done to a timer.
+/// Returns the rows about operations on a timer.
 fn operations(totals: &Totals) -> Vec<Row> {
     let operation = |label, of: fn(&Total) -> &Vec<f64>| {
         let values = each(totals, |total| median(of(total)));
@@ -278,7 +278,7 @@ fn operations(totals: &Totals) -> Vec<Row> {
     ]
 }
 
-/// The rows about what the threads do that the server and its timers run on.
+/// Returns the rows about the threads that execute the server and its timers.
 fn threads(totals: &Totals) -> Vec<Row> {
     let less = Some(Better::Less);
     let mut sets = each(totals, |total| total.rate(total.window.sets));
@@ -304,7 +304,7 @@ fn threads(totals: &Totals) -> Vec<Row> {
     ]
 }
 
-/// The columns of a group: its heading, and for each arm the figure with what its rounds lie apart, and the ratio.
+/// The columns of a group: its heading, and for each arm the figure with the spread of its rounds, and the ratio.
 const HEAD: [&str; 2 * Arm::COUNT] = [
     "",
     Arm::Tokio.short_name(),
@@ -318,7 +318,7 @@ const HEAD: [&str; 2 * Arm::COUNT] = [
     "ratio",
 ];
 
-/// The tables of the report, with their headings; the last one ends with a note.
+/// Returns the tables of the report, with their headings; the last table ends with a note.
 pub(crate) fn tables(outcome: &Outcome) -> Vec<(Cow<'static, str>, Grid)> {
     let groups = groups(&outcome.settings, &outcome.totals).into_iter();
     let grids = groups.map(|group| {
@@ -352,7 +352,7 @@ fn cells(row: Row) -> Vec<String> {
     cells
 }
 
-/// The checks, each with the counts that it judged.
+/// Returns the checks, each with the counts that it judged.
 fn checks(checks: &[Check]) -> Grid {
     let row = |check: &Check| {
         let holds = if check.holds { "ok" } else { "FAILED" };
@@ -392,7 +392,7 @@ const SHORT: [(&str, &str, &str); 6] = [
     ("cost of the server", "wake-ups a second", "wake-ups, 1/s"),
 ];
 
-/// The rows that answer most questions, in 80 columns.
+/// Returns the rows that answer most questions, in 80 columns.
 pub(crate) fn short(outcome: &Outcome) -> String {
     let groups = groups(&outcome.settings, &outcome.totals);
     let mut lines = Vec::new();
@@ -448,7 +448,7 @@ pub(crate) fn short(outcome: &Outcome) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The checks and whether the run may be quoted, in a line; a line more for each check that failed.
+/// Formats the checks, and whether the run may be quoted, in a line; each check that failed gets another line.
 pub(crate) fn short_checks(outcome: &Outcome) -> String {
     let failed = outcome.checks.iter().filter(|check| !check.holds);
     let mut out = format!(
@@ -580,12 +580,12 @@ mod tests {
         }
     }
 
-    /// Three rounds, with a median in the middle.
+    /// Returns the spread of three rounds, with a median in the middle.
     fn rounds((least, greatest): (f64, f64)) -> Option<Spread> {
         Spread::of([least, f64::midpoint(least, greatest), greatest])
     }
 
-    /// The same totals after so many rounds, which were alike.
+    /// Returns the same totals after `rounds` rounds with equal figures.
     fn in_rounds(mut totals: Totals, rounds: usize) -> Totals {
         for total in &mut totals {
             total.parts = vec![total.clone(); rounds];

@@ -1,4 +1,4 @@
-//! The counts of the running load.
+//! The counts of the running load, which the load's tasks update.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ impl Lateness {
         }
     }
 
-    /// Counts something that was due at `deadline` and happened at `now`.
+    /// Records an event that was due at `deadline` and happened at `now`.
     pub(crate) fn record(&self, deadline: Instant, now: Instant) {
         match now.checked_duration_since(deadline) {
             Some(late) => histogram::record(&mut self.histogram(), late),
@@ -71,7 +71,7 @@ pub(crate) struct Tally {
     pub(crate) push: Mutex<Vec<f64>>,
     /// Nanoseconds for each timeout that is armed and dropped, one figure a batch.
     pub(crate) arm: Mutex<Vec<f64>>,
-    /// Datagrams of the paced sender that the kernel took, and that came out at the other end.
+    /// Datagrams of the paced sender that the kernel accepted, and datagrams that were received at the other end.
     pub(crate) sent: Count,
     pub(crate) received: Count,
 }
@@ -94,7 +94,7 @@ impl Desk {
         }
     }
 
-    /// The tally of the round.
+    /// Returns the tally of the current round.
     pub(crate) fn tally(&self) -> Arc<Tally> {
         Arc::clone(&self.tally.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -111,7 +111,7 @@ pub(crate) struct ClientCounts {
     pub(crate) slow: Episodes,
     /// Active clients whose connection was closed, because their next request came too late.
     pub(crate) dropped: Count,
-    /// Answers that were not what they should have been.
+    /// Responses with wrong content.
     pub(crate) wrong: Count,
     /// Connections that could not be made.
     pub(crate) refused: Count,

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::machine::line;
 
-/// Processor time and context switches of some threads.
+/// The processor time and the context switches of some threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) busy: Duration,
-    /// Times that a thread went to sleep by itself, each of which ends with a wake-up.
+    /// Times that a thread went to sleep by itself. Each sleep ends with a wake-up.
     pub(crate) wakeups: u64,
-    /// Times that the processor was taken away.
+    /// Times that the kernel preempted a thread.
     pub(crate) preempted: u64,
 }
 
@@ -37,7 +37,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// The numbers of the threads whose names are in `names`.
+/// Returns the numbers of the threads whose names are in `names`.
 pub(crate) fn named(names: &[&str]) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc/self/task") else {
         return Vec::new();
@@ -52,7 +52,8 @@ pub(crate) fn named(names: &[&str]) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the sum of what the threads used since they began. Fails if one of them is gone, and its figures with it.
+/// Returns the sum of the processor time and switches of the threads since they began. Fails if one of them has ended,
+/// because its figures are lost.
 pub(crate) fn usage(threads: &[u32]) -> io::Result<Usage> {
     let mut sum = Usage::default();
     for thread in threads {
@@ -73,7 +74,7 @@ pub(crate) fn usage(threads: &[u32]) -> io::Result<Usage> {
     Ok(sum)
 }
 
-/// The processor time of a thread: the first of three numbers, in nanoseconds.
+/// Returns the processor time of a thread: the first of the three numbers in its file, in nanoseconds.
 fn busy(path: &str) -> Option<Duration> {
     let nanos = line(path)?.split(' ').next()?.parse().ok()?;
     Some(Duration::from_nanos(nanos))

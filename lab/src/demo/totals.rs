@@ -12,7 +12,7 @@ use super::threads::Usage;
 use crate::histogram;
 use crate::spread::Spread;
 
-/// All arms, in the order of [`Arm::ALL`].
+/// The totals of all arms, in the order of [`Arm::ALL`].
 pub(crate) type Totals = [Total; Arm::COUNT];
 
 /// Returns the totals of a run that has not begun.
@@ -20,7 +20,7 @@ pub(crate) fn none() -> Totals {
     std::array::from_fn(|_| Total::new())
 }
 
-/// One arm, over all of its rounds.
+/// The totals of one arm over all of its rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Total {
     pub(crate) paced: Late,
@@ -38,9 +38,9 @@ pub(crate) struct Total {
     pub(crate) arm: Vec<f64>,
     pub(crate) window: Window,
     pub(crate) rounds: Vec<Round>,
-    /// System calls of the server's threads for each second, where they could be counted.
+    /// System calls of the server's threads in a second, if they could be counted.
     pub(crate) syscalls: Option<f64>,
-    /// Each round by itself, to see how every figure spreads.
+    /// Each round by itself, for the spread of every figure.
     pub(crate) parts: Vec<Self>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Late {
     pub(crate) early: u64,
 }
 
-/// Clients that were to be closed by a timeout.
+/// Clients that a timeout has to close.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Closed {
     pub(crate) expected: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Closed {
     pub(crate) early: u64,
 }
 
-/// The counters of the full load.
+/// The counters over the time of the full load.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) length: Duration,
@@ -69,7 +69,7 @@ pub(crate) struct Window {
     pub(crate) usage: Usage,
 }
 
-/// A round in a few figures, to see how they spread.
+/// A few figures of a round, for their spread over the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Round {
     pub(crate) paced_p50_ns: Option<u64>,
@@ -97,7 +97,8 @@ impl Late {
         self.early += lateness.early();
     }
 
-    /// The lateness that `share` of all stay below; `None` if there are too few for one of them to be above.
+    /// Returns the lateness that `share` of all events stay below; `None` if too few events were recorded for one to be
+    /// above.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
         histogram::quantile(&self.histogram, share)
     }
@@ -114,8 +115,8 @@ impl Closed {
         self.early += episodes.early.get();
     }
 
-    /// Adds counts as [`absorb`](Self::absorb) does, for a run that was ended early: clients that still waited expect
-    /// nothing.
+    /// Adds counts as [`absorb`](Self::absorb) does, for a part that was ended early: clients that still waited for
+    /// their timeout do not count as expected.
     fn absorb_cut(&mut self, episodes: &Episodes) {
         self.expected += episodes.closed.get();
         self.closed += episodes.closed.get();
@@ -146,7 +147,7 @@ impl Total {
         }
     }
 
-    /// Adds a round; `cut` if it was ended early.
+    /// Adds a round; `cut` is true if the round was ended early.
     pub(crate) fn absorb(&mut self, tally: &Tally, window: Window, cut: bool) {
         let mut part = Self::new();
         part.add(tally, window, cut);
@@ -197,25 +198,26 @@ impl Total {
         self.window.usage += window.usage;
     }
 
-    /// A figure of the rounds that have it: too short ones have no rare percentiles, and none counts system calls.
+    /// Returns the spread of a figure over the rounds that have it: short rounds have no rare percentiles, and no
+    /// measuring round counts system calls.
     pub(crate) fn spread(&self, of: impl Fn(&Self) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.parts.iter().filter_map(of))
     }
 
-    /// A count of the window as a rate for each second.
+    /// Returns a count of the window as a rate in a second.
     pub(crate) fn rate(&self, count: u64) -> Option<f64> {
         let length = self.window.length.as_secs_f64();
         (length > 0.0).then(|| count as f64 / length)
     }
 
-    /// Processor time of the server's threads in percent of one CPU.
+    /// Returns the processor time of the server's threads, in percent of one CPU.
     pub(crate) fn load(&self) -> Option<f64> {
         let length = self.window.length.as_secs_f64();
         (length > 0.0).then(|| 100.0 * self.window.usage.busy.as_secs_f64() / length)
     }
 }
 
-/// The one in the middle; `None` of none.
+/// Returns the middle sample; `None` if there are no samples.
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

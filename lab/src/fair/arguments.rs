@@ -1,4 +1,4 @@
-//! The arguments of the user, and the settings that follow from them.
+//! The options of `tickless fair`, and the settings that follow from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,21 +11,22 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units;
 
-/// Shares of the processor: tasks that compute, serve and tick beside each other, on this library's executor and on
+/// Shares of the processor: tasks that compute, serve and tick at the same time, on this library's executor and on
 /// others.
 ///
-/// Each runtime runs the same tasks, as its users would write them, one runtime after the other and round after round
-/// in changing order, so that whatever else the machine does hits all alike. Measured are the share that each task got
-/// of what its weight entitles it to, how far it was ahead or behind at most, how late tasks woke that had waited, and
+/// Each runtime runs the same tasks, as its users would write them. The runtimes run one after the other, round after
+/// round in changing order, so that disturbances of the machine hit all alike. The command measures the share that each
+/// task got of its entitlement by weight, the most that it was ahead or behind, the lateness of tasks that waited, and
 /// the processor time.
 ///
-/// Checked: no tick of this library was early, and where slices are precise each of its tasks ran. Judged behind the
-/// conclusions, without any effect on the exit code: what this library promises for the mixes one, ten and many
-/// (shares), periodic (lateness beside tokio), and queues (beside clockworker), as long as their tasks are not changed.
+/// Checked: no tick of this library was early, and with precise slices each of its tasks ran. Judged after the
+/// conclusions, without any effect on the exit code: the promises of this library for the mixes one, ten and many
+/// (shares), periodic (lateness compared with tokio), and queues (compared with clockworker), as long as the options do
+/// not change their tasks.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Tasks that are ready made; the options below change them
+    /// Prepared mix of tasks; the options below change it
     #[arg(short, long, value_name = "MIX", default_value = "periodic")]
     mix: Preset,
 
@@ -50,11 +51,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     servers: Option<u32>,
 
-    /// Weight of each of them
+    /// Weight of each server
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     server_weight: Option<u32>,
 
-    /// Requests a second to each of them
+    /// Requests a second to each server
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: Option<u32>,
 
@@ -66,11 +67,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     periodic: Option<u32>,
 
-    /// Weight of each of them
+    /// Weight of each periodic task
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     periodic_weight: Option<u32>,
 
-    /// Time between two of their ticks
+    /// Time between two ticks of a periodic task
     #[arg(long, value_name = "TIME", value_parser = period)]
     period: Option<Duration>,
 
@@ -82,7 +83,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Option<u32>,
 
-    /// Request size of each task, where the runtime has such [default: that of the runtime]
+    /// Request size of each task, if the runtime supports request sizes [default: the runtime's own]
     #[arg(long, value_name = "TIME", value_parser = slice)]
     slice: Option<Duration>,
 
@@ -132,14 +133,14 @@ Examples:
 Exit codes: 0 all checks held, 1 one failed, 2 bad arguments, 3 no runtime runs here.
 Ctrl-C ends the run, with a whole report.";
 
-/// The settings of a run, with every default worked out.
+/// The settings of a run, with every default computed.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) preset: Preset,
     pub(super) mix: Mix,
     pub(super) subjects: Vec<Subject>,
     pub(super) duration: Duration,
-    /// The time for each runtime to settle, which does not count.
+    /// The time for each runtime to settle. Nothing is measured in this time.
     pub(super) settling: Duration,
     pub(super) rounds: u32,
     pub(super) seed: u64,
@@ -148,13 +149,13 @@ pub(super) struct Plan {
 const DURATION: Duration = Duration::from_secs(2);
 const QUICK: Duration = Duration::from_millis(100);
 const ROUNDS: u32 = 3;
-/// The settling time, least and most: less is not enough for all tasks to have been spawned, more is no help.
+/// The least and the greatest settling time. Less is not enough to spawn all tasks, and more has no benefit.
 const SETTLING: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(300));
-/// The largest load of servers: with more, tasks that compute get nothing, and there is nothing to share.
+/// The largest load of the tasks that wait: with more, tasks that compute get nothing, and there is nothing to share.
 const ASKED_MAX: f64 = 0.9;
 
 impl Arguments {
-    /// Works out every default, and refuses what cannot be done.
+    /// Computes every default, and refuses settings that are impossible.
     pub(super) fn settle(&self) -> Result<Plan, Failure> {
         let mut mix = self.mix.mix();
         let set = |place: &mut usize, value: Option<u32>| {
@@ -260,7 +261,7 @@ impl Plan {
     }
 }
 
-/// A chunk that is not even as long as reading the clock measures only that.
+/// Parses the length of a chunk. A chunk that is shorter than a reading of the clock would measure only the reading.
 fn chunk(text: &str) -> Result<Duration, String> {
     within(text, "chunk", "1us", Duration::from_micros(1))
 }
@@ -273,7 +274,7 @@ fn slice(text: &str) -> Result<Duration, String> {
     within(text, "slice", "10us", Duration::from_micros(10))
 }
 
-/// A time of at least `shortest`, and at most a second.
+/// Parses a time of at least `shortest`, and at most a second.
 fn within(
     text: &str,
     what: &str,

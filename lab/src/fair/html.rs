@@ -1,4 +1,4 @@
-//! The part of the report that only a page has: pictures and explanations.
+//! The part of the report that only an HTML page has: plots and explanations.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::report::Graphic;
 use crate::spread::Spread;
 use crate::units;
 
-/// Returns the pictures and explanations.
+/// Returns the plots and explanations.
 pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
     Ok(Graphic {
         numbers: numbers(finished),
@@ -40,7 +40,7 @@ fn plots(finished: &Finished<'_>) -> Result<Markup, Failure> {
     })
 }
 
-/// Three figures of the first runtime of this library that ran, beside those of tokio, or of the next runtime.
+/// Returns three figures of the first runtime of this library that ran, each next to tokio's, or to the next runtime's.
 fn numbers(finished: &Finished<'_>) -> Vec<Number> {
     type Of = fn(&Row) -> Option<Spread>;
     type Show = fn(f64) -> String;
@@ -80,15 +80,15 @@ fn numbers(finished: &Finished<'_>) -> Vec<Number> {
     numbers.into_iter().filter_map(number).collect()
 }
 
-/// The runtimes that ran.
+/// Returns the runtimes that ran.
 fn ran<'f>(finished: &'f Finished<'_>) -> impl Iterator<Item = &'f Row> {
     finished.rows.iter().filter(|row| !row.parts.is_empty())
 }
 
-/// The largest number of tasks with a bar each: of more, single bars say nothing.
+/// The largest number of tasks for which each task has a bar of its own; with more tasks, single bars show nothing.
 const SINGLE: usize = 16;
 
-/// A panel of bars for each runtime: what tasks got, of their entitlement.
+/// Draws a panel of bars for each runtime: the share of each task, relative to its entitlement.
 fn shares(finished: &Finished<'_>) -> Result<Markup, Failure> {
     let bars: Vec<(&Row, Vec<Bar>)> = ran(finished).map(|row| (row, bars_of(row))).collect();
     // One scale for all: a share is as long in each panel.
@@ -203,10 +203,10 @@ fn tails(finished: &Finished<'_>, of: Late, caption: &str) -> Result<Markup, Fai
     })
 }
 
-/// The number of curves that can be told apart in a plot.
+/// The greatest number of curves in a plot that a reader can distinguish.
 const CURVES_MAX: usize = 5;
 
-/// Decides the colour of a runtime.
+/// Returns the colour family of a runtime.
 fn family(subject: Subject) -> Family {
     if subject.is_ours() {
         Family::Tickless
@@ -217,7 +217,8 @@ fn family(subject: Subject) -> Family {
     }
 }
 
-/// Curves that go into one plot: all of ours; then the first of ours with two others each.
+/// Groups the curves by plot: the first plots show the first of ours with the others, [`CURVES_MAX`] curves at most in
+/// each; a further plot shows all of ours.
 fn groups(curves: &[(bool, Curve)]) -> Vec<Vec<Curve>> {
     let of = |ours: bool| {
         let chosen = curves.iter().filter(move |(is_ours, _)| *is_ours == ours);

@@ -1,4 +1,4 @@
-//! The report as data.
+//! The report of `tickless fair` as JSON.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::result::{Late, PERIODIC, Part, Row, SERVERS};
 use super::{Finished, marks, nanos, print};
 use crate::histogram::quantile;
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn of(finished: &Finished<'_>) -> Value {
     let plan = finished.plan;
     json!({
@@ -67,7 +67,7 @@ fn subject(row: &Row) -> Value {
     })
 }
 
-/// A distribution of all rounds, with the spread of its percentiles.
+/// Returns a distribution over all rounds, with the spread of its percentiles.
 fn late(row: &Row, of: Late) -> Value {
     let all = row.merged(of);
     json!({

@@ -1,4 +1,4 @@
-//! The marks of the executor in the prepared mixes, and the result for each.
+//! The marks of the executor in the prepared mixes, and the result for each mark.
 
 use super::arguments::Plan;
 use super::mix::Preset;
@@ -9,18 +9,18 @@ use crate::mark::{Mark, ratios};
 use crate::spread::{Outcome, ROUNDS_MIN, Spread};
 use crate::units;
 
-/// A figure of a part of a round.
+/// A function that returns a figure of a part of a round.
 type Of = fn(&Part) -> Option<f64>;
 
 const WORST: Of = Part::worst;
 const WORST_WEIGHT: Of = Part::worst_weight;
 const P99: Of = |part| quantile(&part.periodic, 0.99).map(|nanos| nanos as f64);
 const P999: Of = |part| quantile(&part.periodic, 0.999).map(|nanos| nanos as f64);
-/// Reads the processor time for the same work, because tasks that compute take all the time there is.
+/// Reads the processor time for the same work, because tasks that compute use all the time that exists.
 const TIME: Of = |part| (part.work > 0.0).then(|| 1.0 / part.work);
 
-/// The marks of the mix that was asked for, for each runtime of this library with precise slices. Ratios are taken
-/// round by round.
+/// Returns the marks of the selected mix, for each runtime of this library with precise slices. Ratios are taken round
+/// by round.
 pub(super) fn of(plan: &Plan, rows: &[Row]) -> Vec<Mark> {
     let has_marks = |subject: &Subject| subject.is_ours() && subject.has_slices();
     let mut ours: Vec<Subject> = plan.subjects.iter().copied().filter(has_marks).collect();
@@ -41,7 +41,7 @@ pub(super) fn of(plan: &Plan, rows: &[Row]) -> Vec<Mark> {
     marks.flatten().collect()
 }
 
-/// The figures that marks are judged by.
+/// The figures by which marks are judged.
 #[derive(Clone, Copy)]
 struct Measured<'m> {
     plan: &'m Plan,
@@ -62,7 +62,8 @@ impl Measured<'_> {
         )
     }
 
-    /// Compares with tokio's multi-thread runtime, whose tasks do one of two things at checkpoints.
+    /// Judges the lateness of periodic wake-ups against `other`: tokio's multi-thread runtime, in one of its two modes
+    /// at checkpoints.
     fn periodic(self, subject: Subject, other: Subject) -> Mark {
         Mark::at_most(
             0.05,
@@ -93,7 +94,7 @@ impl Measured<'_> {
         ]
     }
 
-    /// Missed only if each round takes more than each of the other's.
+    /// Judges a cost; the mark is missed only if each round costs more than each round of the other runtime.
     fn no_more(self, subject: Subject, other: Subject) -> Mark {
         let ratio = self.ratio(subject, other, TIME);
         let rounds = self.pairs(subject, other, TIME).map(|pairs| pairs.len());
@@ -119,7 +120,7 @@ impl Measured<'_> {
         )
     }
 
-    /// The parts of a runtime in all rounds, if marks can be judged by them.
+    /// Returns the parts of a runtime in all rounds, if marks can be judged by them.
     fn parts(&self, subject: Subject) -> Result<&[Part], String> {
         if !self.plan.has_preset_tasks() {
             return Err(format!(
@@ -144,7 +145,7 @@ impl Measured<'_> {
             .ok_or_else(|| format!("no round of {} was long enough", subject.name()))
     }
 
-    /// A figure of two runtimes, round by round.
+    /// Returns a figure of two runtimes, round by round.
     fn pairs(self, one: Subject, other: Subject, of: Of) -> Result<Vec<(f64, f64)>, String> {
         let pairs = self.parts(one)?.iter().zip(self.parts(other)?);
         Ok(pairs

@@ -1,4 +1,4 @@
-//! The mixes: tasks that run beside each other, with the entitlement of each.
+//! The mixes: tasks that run at the same time, with the entitlement of each task.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Preset {
         }
     }
 
-    /// The mix, but for what each runtime is given.
+    /// Returns the mix. Its number of workers is 0 if the machine decides the number.
     pub(super) fn mix(self) -> Mix {
         let quiet = Mix {
             workers: 0,
@@ -108,30 +108,30 @@ impl Preset {
     }
 }
 
-/// The tasks that run beside each other.
+/// A set of tasks that run at the same time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Mix {
     pub(super) workers: usize,
     /// Tasks that compute and never wait.
     pub(super) hogs: usize,
-    /// The weights of tasks that compute, dealt out among them in turn.
+    /// The weights of tasks that compute, assigned to them in rotation.
     pub(super) hog_weights: Vec<u32>,
     /// The computing time between two checkpoints.
     #[serde(rename = "chunk_ns", serialize_with = "super::as_nanos")]
     pub(super) chunk: Duration,
-    /// The request size of all tasks; without one, what each runtime takes.
+    /// The request size of all tasks; `None` for the default of each runtime.
     #[serde(rename = "slice_ns", serialize_with = "super::as_nanos_if_any")]
     pub(super) slice: Option<Duration>,
     pub(super) servers: Servers,
     pub(super) periodic: Periodic,
 }
 
-/// Tasks that wait for requests, which come at random times from another thread.
+/// Tasks that wait for requests, which another thread sends at random times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Servers {
     pub(super) count: usize,
     pub(super) weight: u32,
-    /// Requests a second to each.
+    /// The requests a second to each server.
     pub(super) rate: u32,
     /// The computing time of a request.
     #[serde(rename = "cost_ns", serialize_with = "super::as_nanos")]
@@ -157,13 +157,13 @@ impl Periodic {
 }
 
 impl Mix {
-    /// The weight of each task that computes.
+    /// Returns the weight of each task that computes.
     pub(super) fn weights(&self) -> Vec<u32> {
         let weights = self.hog_weights.iter().copied().cycle();
         weights.take(self.hogs).collect()
     }
 
-    /// The weight of the tasks that wait, as shares of the workers that they ask for: more than all is nonsense.
+    /// Returns the load of the tasks that wait, as a number of workers; more than all workers makes no sense.
     pub(super) fn asked_by_sleepers(&self) -> f64 {
         let served = f64::from(self.servers.rate) * self.servers.cost.as_secs_f64();
         let period = self.periodic.period.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -176,8 +176,8 @@ impl Mix {
     }
 }
 
-/// Returns the share of each task in the time that all of them got together: by its weight, but never more than one
-/// worker. The others get the part that heavier tasks cannot use, by weight.
+/// Returns the share of each task in the time that all tasks got together: by its weight, but never more than one
+/// worker. The time that heavier tasks cannot use goes to the other tasks, by weight.
 pub(super) fn entitlements(weights: &[u32], workers: usize) -> Vec<f64> {
     let busy = workers.min(weights.len()).max(1) as f64;
     let mut shares = vec![0.0; weights.len()];

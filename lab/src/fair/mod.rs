@@ -1,8 +1,8 @@
-//! `tickless fair`: shares and wake-ups of tasks that compute, serve and tick beside each other.
+//! `tickless fair`: shares and wake-ups of tasks that compute, serve and tick at the same time.
 //!
-//! The tasks are one code for all runtimes, generic over what they ask of one: a checkpoint, and to sleep until a time.
-//! Each runtime gets a process of its own as far as that matters: it is built on a fresh thread and gone before the
-//! next one begins.
+//! The tasks are the same code for all runtimes. The code is generic over the two operations that tasks use: a
+//! checkpoint, and a sleep until a time. Runtimes do not disturb each other: each is built on a fresh thread, and
+//! dropped before the next one begins.
 
 mod arguments;
 mod html;
@@ -36,10 +36,11 @@ use crate::{crew, page, units};
 /// The time between two checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The time limit for a runtime to end when all its tasks should be over. A longer end means that it lost a wake-up.
+/// The time limit for a runtime to end after all its tasks should have finished. A runtime that takes longer lost a
+/// wake-up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A run that is over.
+/// A finished run: its plan and its rows.
 #[derive(Debug)]
 struct Finished<'r> {
     plan: &'r Plan,
@@ -126,7 +127,7 @@ fn rounds(
     Ok(())
 }
 
-/// One runtime's part of a round; nothing if it was ended before it began.
+/// Runs one runtime's part of a round; returns nothing if the run was ended before the part began.
 fn part_of(
     subject: Subject,
     stage: Stage,
@@ -182,7 +183,7 @@ fn part_of(
     Ok(Ok((last.0 > stage.begin()).then_some(part)))
 }
 
-/// The processor time of this process, all its threads together, or of the calling thread.
+/// Returns the processor time of this process, all its threads together, or of the calling thread.
 fn processor_time(of: ClockId) -> Duration {
     let time = clock_gettime(of);
     let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! The report for people, and the sentences that close it.
+//! The report of `tickless fair` as text, and its concluding sentences.
 
 use super::result::{Late, PERIODIC, Row, SERVERS};
 use super::{Finished, html, marks};
@@ -83,7 +83,7 @@ fn weights(weights: &[u32]) -> String {
     words.join(", ")
 }
 
-/// The tables of a run: those that its mix has something for.
+/// Returns the tables of a run, without those for which the mix has no tasks.
 fn tables(finished: &Finished<'_>) -> Vec<(&'static str, Grid)> {
     let mix = &finished.plan.mix;
     let mut tables = Vec::new();
@@ -195,9 +195,9 @@ fn cost(row: &Row) -> Vec<String> {
     ]
 }
 
-/// A figure that runtimes are compared by.
+/// A figure by which runtimes are compared.
 struct Metric {
-    /// The figure that is less, or more, than with the other.
+    /// The name of the figure, which is less, or more, than with the other runtime.
     what: &'static str,
     less_is_better: bool,
     of: fn(&Row) -> Option<Spread>,
@@ -231,12 +231,12 @@ const METRICS: [Metric; 4] = [
     },
 ];
 
-/// A task alone gets everything, on any runtime.
+/// Returns true if several tasks share the time: a task alone gets everything, on any runtime.
 fn is_shared(row: &Row) -> bool {
     row.parts.iter().any(|part| part.shares.len() > 1)
 }
 
-/// Returns the conclusions: a sentence or two for each other runtime, by rule. Losses are named like gains.
+/// Returns the conclusions: a sentence or two for each other runtime, by rule. Losses are named as gains are.
 pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     let ran = |row: &&Row| !row.parts.is_empty();
     let Some(ours) = finished

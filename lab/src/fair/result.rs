@@ -1,4 +1,4 @@
-//! The result of a run, for each runtime.
+//! The results of a run, runtime by runtime.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use super::stage::{Notes, Stage};
 use crate::histogram;
 use crate::spread::Spread;
 
-/// The results of a runtime.
+/// The results of one runtime.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) subject: Subject,
-    /// The reason why it does not run here.
+    /// The reason why the runtime does not run here.
     pub(super) missing: Option<Missing>,
     /// The parts of the rounds, in order.
     pub(super) parts: Vec<Part>,
@@ -35,7 +35,7 @@ pub(super) struct Part {
     pub(super) processors: f64,
     /// The computing time of tasks, as a share of the processor time.
     pub(super) work: f64,
-    /// The longest time of a chunk; none if no task computed.
+    /// The longest time of a chunk; `None` if no task computed.
     pub(super) longest: Option<Duration>,
 }
 
@@ -43,22 +43,22 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share {
     pub(super) weight: u32,
-    /// The part of the time of all computing tasks that the task was entitled to; `got` is the part that it got.
+    /// The part of the time of all computing tasks to which the task was entitled; `got` is the part that it got.
     pub(super) entitled: f64,
     pub(super) got: f64,
-    /// The largest distance from its entitlement, in nanoseconds.
+    /// The largest distance of the task from its entitlement, in nanoseconds.
     pub(super) lag: f64,
 }
 
 impl Share {
-    /// Returns the deviation from the entitlement, as a part of it.
+    /// Returns the deviation from the entitlement, relative to the entitlement.
     pub(super) fn error(&self) -> f64 {
         (self.got / self.entitled - 1.0).abs()
     }
 }
 
 impl Part {
-    /// Collects the notes of the tasks on `stage`, which took `passed` and so much processor time as `used`.
+    /// Collects the notes of the tasks on `stage`. The stage took the time `passed`, and the processor time `used`.
     pub(super) fn new(stage: &Stage, passed: Duration, used: Duration) -> Self {
         let mix = stage.mix();
         let notes = stage.notes();
@@ -82,12 +82,12 @@ impl Part {
         }
     }
 
-    /// The largest distance from an entitlement, of that; none if there is nothing to share.
+    /// Returns the largest relative deviation of a task; `None` if there is nothing to share.
     pub(super) fn worst(&self) -> Option<f64> {
         self.shares.iter().map(Share::error).reduce(f64::max)
     }
 
-    /// The largest distance of all tasks of one weight together.
+    /// Returns the largest relative deviation of the tasks of one weight together.
     pub(super) fn worst_weight(&self) -> Option<f64> {
         let mut weights = BTreeMap::<u32, Share>::new();
         for share in &self.shares {
@@ -102,7 +102,7 @@ impl Part {
         weights.values().map(Share::error).reduce(f64::max)
     }
 
-    /// The mean of the distances of tasks.
+    /// Returns the mean of the relative deviations of tasks.
     fn mean(&self) -> Option<f64> {
         let sum: f64 = self.shares.iter().map(Share::error).sum();
         (!self.shares.is_empty()).then(|| sum / self.shares.len() as f64)
@@ -140,7 +140,7 @@ impl Row {
         }
     }
 
-    /// `missing: smol, because ...`.
+    /// Returns the sentence about a runtime that is missing: `missing: smol, because ...`.
     pub(super) fn complaint(&self) -> Option<String> {
         let why = self.missing.as_ref()?;
         Some(format!("missing: {}, because {why}", self.subject.name()))
@@ -156,7 +156,7 @@ impl Row {
         self.parts.iter().map(|part| part.early).sum()
     }
 
-    /// Tasks that got nothing in some round.
+    /// Returns the number of tasks that got nothing in at least one round.
     pub(super) fn starved(&self) -> usize {
         let shares = self.parts.iter().flat_map(|part| &part.shares);
         shares.filter(|share| share.got <= 0.0).count()
@@ -186,7 +186,7 @@ impl Row {
         Spread::of(self.parts.iter().map(|part| part.work))
     }
 
-    /// Returns the longest time of a chunk: the chunk itself, and the time that the machine was away.
+    /// Returns the longest time of a chunk, which includes the time in which the machine executed other programs.
     pub(super) fn longest(&self) -> Option<Spread> {
         let longest = self.parts.iter().filter_map(|part| part.longest);
         Spread::of(longest.map(|longest| nanos(longest) as f64))
@@ -201,7 +201,7 @@ impl Row {
         all
     }
 
-    /// A percentile, round by round.
+    /// Returns the spread of a percentile, round by round.
     pub(super) fn quantile(&self, of: Late, share: f64) -> Option<Spread> {
         let values = self.parts.iter().map(of);
         let values = values.filter_map(|late| histogram::quantile(late, share));
@@ -209,7 +209,7 @@ impl Row {
     }
 }
 
-/// One of the two distributions of a part.
+/// A function that returns one of the two lateness distributions of a part.
 pub(super) type Late = fn(&Part) -> &Histogram<u64>;
 
 pub(super) const SERVERS: Late = |part| &part.servers;

@@ -1,4 +1,4 @@
-//! The runtimes that are compared, behind one interface, so that the tasks are one code for all.
+//! The runtimes that are compared, behind one interface, so that the tasks are the same code for all.
 
 mod clockworker;
 #[cfg(feature = "glommio")]
@@ -18,9 +18,9 @@ use ::tickless::executor::Preemption;
 
 use super::stage::{Job, Stage};
 
-/// The functions of a runtime that tasks use.
+/// The operations of a runtime that tasks use.
 pub(super) trait Runtime: 'static {
-    /// Lets other tasks run, if this runtime thinks that it is their turn.
+    /// Lets other tasks run, if the runtime decides that it is their turn.
     fn checkpoint() -> impl Future<Output = ()>;
     fn sleep_until(deadline: Instant) -> impl Future<Output = ()>;
 }
@@ -28,7 +28,7 @@ pub(super) trait Runtime: 'static {
 /// The reason why a runtime does not run here.
 pub(super) type Missing = String;
 
-/// A runtime, as its users would use it.
+/// A runtime, configured as its users would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Subject {
@@ -75,7 +75,7 @@ impl Subject {
         }
     }
 
-    /// Returns the name of the function that its tasks call at checkpoints.
+    /// Returns the name of the function that tasks call at checkpoints.
     pub(super) fn checkpoint(self) -> &'static str {
         match self {
             Self::Tickless | Self::TicklessSignal | Self::TicklessOff => {
@@ -124,12 +124,12 @@ impl Subject {
         )
     }
 
-    /// Returns true if tasks that compute give way at the end of a slice.
+    /// Returns true if tasks that compute yield at the end of a slice.
     pub(super) fn has_slices(self) -> bool {
         self != Self::TicklessOff
     }
 
-    /// Returns true if the runtime knows weights.
+    /// Returns true if the runtime supports weights.
     pub(super) fn has_weights(self) -> bool {
         match self {
             Self::Tokio | Self::TokioYield | Self::Smol => false,

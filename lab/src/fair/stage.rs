@@ -1,4 +1,4 @@
-//! The time in which a runtime is measured: its tasks, their work and their notes.
+//! The time in which a runtime is measured, with its tasks, their work and their notes.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,22 +23,22 @@ pub(super) struct Stage {
     work: Work,
     /// The entitlements of the tasks that compute.
     entitled: Vec<f64>,
-    /// The beginning of the time that counts; `end` is its end.
+    /// The beginning of the time in which is measured; `end` is its end.
     begin: Instant,
     end: Instant,
-    /// True if the stage ended before its time.
+    /// True if the stage was ended early.
     is_over: AtomicBool,
-    /// Nanoseconds of all tasks that compute.
+    /// The computing time of all tasks that compute, in nanoseconds.
     total: AtomicU64,
     notes: Mutex<Notes>,
 }
 
-/// The notes of the tasks.
+/// The records of all tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Notes {
     /// The notes of each task that computes.
     pub(super) hogs: Vec<Option<Hog>>,
-    /// The lateness at which requests were taken up.
+    /// The time from sending a request to the start of its work.
     pub(super) servers: Histogram<u64>,
     /// The lateness at which periodic tasks woke.
     pub(super) periodic: Histogram<u64>,
@@ -48,13 +48,13 @@ pub(super) struct Notes {
     pub(super) sleepers: Duration,
 }
 
-/// The processor time of a task that computes.
+/// The record of one task that computes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hog {
     pub(super) time: Duration,
-    /// Chunks that it computed.
+    /// The number of chunks that the task computed.
     pub(super) chunks: u64,
-    /// The largest distance from its entitlement, behind or ahead, in nanoseconds.
+    /// The largest distance of the task from its entitlement, behind or ahead, in nanoseconds.
     pub(super) lag: f64,
     /// The longest time of a chunk.
     pub(super) longest: Duration,
@@ -75,7 +75,7 @@ enum JobKind {
 }
 
 impl Job {
-    /// Returns the time that the task may wait for its turn, for runtimes that want to know; `None` for those that
+    /// Returns the time that the task may wait for its turn, for runtimes that use such a hint; `None` for tasks that
     /// compute.
     #[cfg(feature = "glommio")]
     pub(super) fn patience(&self, mix: &Mix) -> Option<Duration> {
@@ -86,7 +86,7 @@ impl Job {
         }
     }
 
-    /// Returns the computing time of each wake-up, for runtimes whose tasks ask for as much; `None` for those that
+    /// Returns the computing time of each wake-up, for runtimes whose tasks request so much; `None` for tasks that
     /// compute.
     pub(super) fn burst(&self, mix: &Mix) -> Option<Duration> {
         match self.kind {
@@ -96,7 +96,7 @@ impl Job {
         }
     }
 
-    /// Does what the task does, until the stage is over.
+    /// Executes the task until the stage is over.
     pub(super) async fn run<R: Runtime>(self, stage: &Stage) {
         match self.kind {
             JobKind::Hog { place } => stage.hog::<R>(place).await,
@@ -107,7 +107,7 @@ impl Job {
 }
 
 impl Stage {
-    /// A stage that begins `settling` from now and takes `duration`.
+    /// Makes a stage that begins `settling` from now and takes `duration`.
     pub(super) fn new(mix: &Mix, work: Work, settling: Duration, duration: Duration) -> Self {
         let begin = Instant::now() + settling;
         Self {
@@ -145,7 +145,7 @@ impl Stage {
         self.end - self.begin
     }
 
-    /// Ends it early.
+    /// Ends the stage early.
     pub(super) fn stop(&self) {
         // Relaxed: a flag that is looked at again and again.
         self.is_over.store(true, Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl Stage {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tasks of the mix, and where the requests to its servers go.
+    /// Returns the tasks of the mix, and the channels for the requests to its servers.
     pub(super) fn jobs(&self) -> (Vec<Job>, Vec<Sender<Instant>>) {
         let weights = self.mix.weights();
         let mut jobs: Vec<Job> = weights
@@ -202,7 +202,7 @@ impl Stage {
         (jobs, doors)
     }
 
-    /// Computes in chunks, with a checkpoint behind each.
+    /// Computes in chunks, with a checkpoint after each.
     async fn hog<R: Runtime>(&self, place: usize) {
         let mut got = Hog::default();
         loop {
@@ -231,7 +231,7 @@ impl Stage {
         self.open().hogs[place] = Some(got);
     }
 
-    /// The part of a time that lies in the stage.
+    /// Returns the part of a time that lies in the stage.
     fn inside(&self, from: Instant, to: Instant) -> Option<Duration> {
         let (from, to) = (from.max(self.begin), to.min(self.end));
         to.checked_duration_since(from)
@@ -261,7 +261,7 @@ impl Stage {
         notes.sleepers += busy;
     }
 
-    /// Waits for a time, again and again. What was missed is made up for, each tick late by its own time.
+    /// Waits for a time, again and again. Missed ticks are made up for, and each tick is late by its own time.
     async fn periodic<R: Runtime>(&self, phase: Duration) {
         let mut late = ready();
         let mut early = 0;
@@ -295,7 +295,7 @@ impl Stage {
         notes.sleepers += busy;
     }
 
-    /// Sends requests at random times, until the stage is over; the last thing that it does is to close the doors.
+    /// Sends requests at random times until the stage is over, and then closes the channels.
     pub(super) fn send_requests(&self, doors: &[Sender<Instant>], seed: u64) {
         let mut random = Rng::with_seed(seed);
         let rate = f64::from(self.mix.servers.rate) * doors.len() as f64;
@@ -328,8 +328,8 @@ impl Stage {
     }
 }
 
-/// A histogram whose memory is there. What a machine takes for the first touch of memory can be milliseconds, and would
-/// be charged to the task that has it.
+/// Returns a histogram whose memory was touched already. The first touch of memory can take milliseconds, and the time
+/// would be charged to the task that touches it.
 fn ready() -> Histogram<u64> {
     let mut histogram = histogram::new();
     // Writes all of it.
@@ -372,7 +372,7 @@ impl Work {
     }
 }
 
-/// Steps that wait for each other, so that they take the same time whatever the processor does beside.
+/// Executes steps that depend on each other, so that they take the same time whatever else the processor does.
 fn steps(count: u64) {
     let mut value = black_box(1_u64);
     for step in 0..count {

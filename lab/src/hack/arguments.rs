@@ -1,4 +1,4 @@
-//! The options, which are hackbench's as far as they make sense here.
+//! The options of `tickless hack`: those of hackbench that make sense here, and some more.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ use crate::units;
 /// Cost of messages as hackbench measures it, on tasks of this library's executor: groups of tasks that send each other
 /// messages.
 ///
-/// In each group every sender sends so many messages to every receiver. It runs with precise slices (hrtick) off and
-/// on, and with and without each of what saves writes of the clock event device: lazy and deferred rearm, updates in
-/// place, coupled programming, and the filter of small moves. The device is a POSIX timer of each worker, whose
-/// programmings are system calls that are counted. Rounds are interleaved, tokio takes part in each, and hackbench
-/// itself where it is installed.
+/// In each group every sender sends the same number of messages to every receiver. The load runs with precise slices
+/// (hrtick) off and on, and with and without each mechanism that saves writes of the clock event device: lazy and
+/// deferred rearm, updates in place, coupled programming, and the filter of small moves. The device is a POSIX timer of
+/// each worker; its programmings are system calls, which are counted. Rounds are interleaved. tokio takes part in each
+/// round, and so does hackbench itself if it is installed.
 ///
-/// Checked: every message arrived. Judged below the table, without any effect on the exit code: what precise slices
-/// promise for device writes, run time, spurious interrupts, updates in place and the cost of a start.
+/// Checked: every message arrived. Judged below the table, without any effect on the exit code: the promises of precise
+/// slices for device writes, run time, spurious interrupts, updates in place and the cost of a start.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(short = 's', long, value_name = "BYTES", default_value = "100", value_parser = size)]
     datasize: usize,
 
-    /// Send through pipes of the kernel rather than channels in memory
+    /// Send through pipes of the kernel instead of channels in memory
     #[arg(short, long)]
     pipe: bool,
 
@@ -149,7 +149,7 @@ pub(super) enum Tasks {
     Threads,
 }
 
-/// The settings of a run, with every default worked out.
+/// The settings of a run, with every default computed.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) traffic: Traffic,
@@ -164,13 +164,13 @@ pub(super) struct Plan {
 
 const LOOPS: (u32, u32) = (100, 5);
 const ROUNDS: (u32, u32) = (3, 1);
-/// The largest number of tasks: more are a mistake.
+/// The largest number of tasks; a larger number is taken for a mistake.
 const TASKS_MAX: usize = 1_000_000;
-/// The capacity of a pipe in bytes; a message beyond it would not fit a channel either.
+/// The capacity of a pipe in bytes; a longer message would not fit a channel either.
 const SIZE_MAX: u64 = 64 << 10;
 
 impl Arguments {
-    /// Works out every default, and refuses what cannot be done.
+    /// Computes every default, and refuses settings that are impossible.
     pub(super) fn settle(&self) -> Result<Plan, Failure> {
         let number = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
         let of = |(whole, quick)| if self.quick { quick } else { whole };
@@ -223,7 +223,7 @@ impl Arguments {
 
 /// Refuses to open more pipes than the process may.
 fn check_descriptors(traffic: &Traffic) -> Result<(), Failure> {
-    /// The descriptors of the process besides those of pipes.
+    /// The descriptors of the process in addition to those of pipes.
     const OTHERS: u64 = 64;
     let needed = traffic.tasks() as u64 + OTHERS;
     match getrlimit(Resource::Nofile).current {

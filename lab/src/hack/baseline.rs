@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::arguments::{Plan, Tasks};
 use super::traffic::{Channels, Rest, Shared, TokioPipes, Transport, spawn_all};
 
-/// Tasks consume of their budget.
+/// Tasks that consume their budget at checkpoints.
 #[derive(Debug)]
 enum Budget {}
 
@@ -24,7 +24,7 @@ impl Rest for Budget {
     }
 }
 
-/// Runs it on tokio's multi-thread runtime: how long it took.
+/// Runs the traffic on tokio's multi-thread runtime; returns the time that it took.
 pub(super) fn tokio(plan: &Plan, shared: &Arc<Shared>) -> Result<Duration, String> {
     let took = if plan.pipe {
         on_tokio::<TokioPipes>(plan, shared)
@@ -65,10 +65,10 @@ pub(super) fn find_hackbench() -> Result<PathBuf, String> {
 
 /// The time between two checks whether a run is to end.
 const LOOK: Duration = Duration::from_millis(5);
-/// The time for hackbench to end its children before it is ended itself.
+/// The time for hackbench to end its children before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs hackbench itself with the same options: the time that it tells.
+/// Runs hackbench itself with the same options; returns the time that hackbench prints.
 pub(super) fn hackbench(program: &Path, plan: &Plan, shared: &Shared) -> Result<Duration, String> {
     let traffic = &plan.traffic;
     let mut command = Command::new(program);
@@ -122,7 +122,7 @@ pub(super) fn hackbench(program: &Path, plan: &Plan, shared: &Shared) -> Result<
     })
 }
 
-/// `Time: 0.123`.
+/// Parses the line of hackbench that has the time: `Time: 0.123`.
 fn time_of(text: &str) -> Option<Duration> {
     let seconds = text.lines().find_map(|line| line.strip_prefix("Time:"))?;
     let seconds: f64 = seconds.trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! The same tasks on this library's executor, and its counts.
+//! The traffic on tasks of this library's executor, and the executor's counts.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::features::Features;
 use super::result::{Counts, Ran};
 use super::traffic::{Channels, Pipes, Rest, Shared, Transport, spawn_all};
 
-/// Tasks give way where they should.
+/// Tasks that yield if another task is to run.
 #[derive(Debug)]
 enum Checkpoint {}
 
@@ -23,7 +23,7 @@ impl Rest for Checkpoint {
     }
 }
 
-/// Runs it with these features: how long it took, and what was counted meanwhile.
+/// Runs the traffic with these features; returns the time that it took, and the counts.
 pub(super) fn run(plan: &Plan, features: Features, shared: &Arc<Shared>) -> Result<Ran, String> {
     let ran = if plan.pipe {
         on_executor::<Pipes>(plan, features, shared)

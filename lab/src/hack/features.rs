@@ -9,20 +9,20 @@ pub(super) struct Features {
     pub(super) hrtick: bool,
     /// A timer that moves later leaves the device as it is.
     pub(super) lazy: bool,
-    /// The device is written when the worker is through with its turn.
+    /// The device is written at the end of the worker's turn.
     pub(super) deferred: bool,
-    /// A timer that keeps its place in the queue is not taken out of it.
+    /// A timer that keeps its place in the queue is not removed from it.
     pub(super) in_place: bool,
-    /// The device is told the value of a counter, without reading it.
+    /// The device is programmed with the value of a counter, without a reading of the counter.
     pub(super) coupled: bool,
-    /// Moves of 5 us and less are dropped.
+    /// Moves of 5 us or less are dropped.
     pub(super) filter: bool,
 }
 
 /// A function that returns the switch of a feature.
 type Switch = fn(&mut Features) -> &mut bool;
 
-/// Each that saves something, with its name.
+/// The features that save something, with their names.
 const SAVING: [(&str, Switch); 5] = [
     ("lazy", |features| &mut features.lazy),
     ("deferred", |features| &mut features.deferred),
@@ -32,7 +32,7 @@ const SAVING: [(&str, Switch); 5] = [
 ];
 
 impl Features {
-    /// All that saves something, or nothing of it.
+    /// Returns the features with all that save something on, or all of them off.
     pub(super) const fn all(on: bool, hrtick: bool) -> Self {
         Self {
             hrtick,
@@ -44,7 +44,7 @@ impl Features {
         }
     }
 
-    /// All on, all but each, and none.
+    /// Returns the configurations: all features on, all but one on for each feature, and all off.
     pub(super) fn matrix(hrtick: bool) -> Vec<Self> {
         let all = Self::all(true, hrtick);
         let without = SAVING.iter().map(|(_, of)| {
@@ -56,7 +56,7 @@ impl Features {
         std::iter::once(all).chain(without).chain(ends).collect()
     }
 
-    /// `all on`, `without lazy`, `all off`.
+    /// Returns the name of the configuration: `all on`, `without lazy`, `all off`.
     pub(super) fn name(mut self) -> String {
         let off: Vec<&str> = SAVING
             .iter()

@@ -1,4 +1,4 @@
-//! The part of the report that only a page has: pictures and explanations.
+//! The part of the report that only an HTML page has: plots and explanations.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::report::Graphic;
 use crate::spread::Spread;
 use crate::units;
 
-/// Returns the pictures and explanations.
+/// Returns the plots and explanations.
 pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
     Ok(Graphic {
         numbers: numbers(finished),
@@ -22,7 +22,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<Graphic, Failure> {
     })
 }
 
-/// Three figures with everything on, each beside that with everything off.
+/// Returns three figures with everything on, each next to the figure with everything off.
 fn numbers(finished: &Finished<'_>) -> Vec<Number> {
     let on = Row::find(&finished.rows, Features::all(true, true));
     let off = Row::find(&finished.rows, Features::all(false, true));

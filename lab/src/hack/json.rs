@@ -1,11 +1,11 @@
-//! The report as data.
+//! The report of `tickless hack` as JSON.
 
 use serde_json::{Value, json};
 
 use super::result::{Ratio, Row};
 use super::{Finished, marks, print};
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn of(finished: &Finished<'_>) -> Value {
     let plan = finished.plan;
     let ratio = Ratio::of(&finished.rows);

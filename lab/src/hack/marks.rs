@@ -1,4 +1,4 @@
-//! The marks of the executor under this load, and the result for each.
+//! The marks of the executor under hackbench's load, and the result for each mark.
 
 use super::arguments::Device;
 use super::features::Features;
@@ -11,7 +11,7 @@ use crate::units;
 const ALL_ON: Features = Features::all(true, true);
 const ALL_OFF: Features = Features::all(false, true);
 
-/// The marks, in the order of the table. Ratios are taken round by round.
+/// Returns the marks, in the order of the table. Ratios are taken round by round.
 pub(super) fn of(rows: &[Row], device: Device) -> Vec<Mark> {
     vec![
         Mark::at_most(
@@ -42,7 +42,7 @@ pub(super) fn of(rows: &[Row], device: Device) -> Vec<Mark> {
     ]
 }
 
-/// The row of a configuration, if it ran.
+/// Returns the row of a configuration, if the configuration ran.
 fn row(rows: &[Row], features: Features) -> Result<&Row, String> {
     let row = Row::find(rows, features);
     row.filter(|row| !row.runs.is_empty()).ok_or_else(|| {
@@ -53,12 +53,13 @@ fn row(rows: &[Row], features: Features) -> Result<&Row, String> {
     })
 }
 
-/// A figure of the configuration with everything on; `missing` says why there is none if it ran.
+/// Returns a figure of the configuration with everything on. If the configuration ran without the figure, `missing` is
+/// the reason.
 fn figure(rows: &[Row], of: fn(&Row) -> Option<Spread>, missing: &str) -> Result<Spread, String> {
     of(row(rows, ALL_ON)?).ok_or_else(|| missing.to_owned())
 }
 
-/// A ratio of both ends, round by round.
+/// Returns a ratio of the configurations with everything on and everything off, round by round.
 fn ends(rows: &[Row], ratio: impl Fn(&Ran, &Ran) -> (f64, f64)) -> Result<(Spread, usize), String> {
     let (on, off) = (row(rows, ALL_ON)?, row(rows, ALL_OFF)?);
     let pairs = on.runs.iter().zip(&off.runs);
@@ -81,7 +82,8 @@ fn fewer_writes(rows: &[Row], device: Device) -> Result<Spread, String> {
     Ok(ratio)
 }
 
-/// Missed only if each round of one is longer than each of the other.
+/// Judges the run time; the mark is missed only if each round with everything on is longer than each with everything
+/// off.
 fn run_time(rows: &[Row]) -> Mark {
     let ratio = ends(rows, |on, off| (on.seconds(), off.seconds()));
     let ratio = ratio.and_then(|(ratio, rounds)| match rounds {
@@ -112,8 +114,8 @@ mod tests {
     use crate::mark::MarkVerdict::{self, Holds, Missed, NotMeasured};
     use std::time::Duration;
 
-    /// The figures of a run: milliseconds, writes, spurious interrupts and in-place updates of 100 each, and cycles of
-    /// a start.
+    /// The figures of a run: milliseconds, writes, spurious interrupts, in-place updates of 100 each, and cycles of a
+    /// start.
     type Figures = (u64, u64, u64, u64, f64);
 
     const GOOD: Figures = (400, 40, 25, 35, 100.0);

@@ -1,8 +1,8 @@
 //! `tickless hack`: hackbench's measurement, on tasks of this library's executor.
 //!
-//! The matrix that the sources of the mechanisms never published: precise slices off and on, with and without each of
-//! what saves writes of the clock event device. Each configuration gets an executor of its own, which is gone before
-//! the next one begins.
+//! The command measures precise slices off and on, with and without each mechanism that saves writes of the clock event
+//! device. The sources of the mechanisms never published this matrix. Each configuration gets an executor of its own,
+//! which is dropped before the next configuration begins.
 
 mod arguments;
 mod baseline;
@@ -36,7 +36,7 @@ use crate::{crew, page, units};
 /// The time between two checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A run that is over.
+/// A finished run: its plan and its rows.
 #[derive(Debug)]
 struct Finished<'r> {
     plan: &'r Plan,
@@ -127,7 +127,7 @@ enum Place {
 }
 
 impl Finished<'_> {
-    /// Runs everything once in each round, in changing order.
+    /// Runs each configuration and baseline once in each round, in changing order.
     fn measure(&mut self, interrupt: &Interrupt, progress: &Progress) -> Result<(), Failure> {
         let program = baseline::find_hackbench();
         let mut random = Rng::with_seed(self.plan.seed);
@@ -207,7 +207,8 @@ impl Finished<'_> {
         self.lost += self.plan.traffic.messages().saturating_sub(received);
     }
 
-    /// Runs it on a thread of its own, and ends it early if the user wants that; whether it went on to its end.
+    /// Calls `run` on a thread of its own, and ends it early if the user interrupts. Also returns whether it ran to its
+    /// end.
     fn watched<R: Send + 'static>(
         interrupt: &Interrupt,
         run: impl FnOnce(&Arc<Shared>) -> Result<R, String> + Send + 'static,

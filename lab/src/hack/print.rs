@@ -1,4 +1,4 @@
-//! The report for people, and the sentences that close it.
+//! The report of `tickless hack` as text, and its concluding sentences.
 
 use super::arguments::Device;
 use super::features::Features;
@@ -79,7 +79,7 @@ const NOTE: &str = "Medians of rounds; run times with their range. Writes are pr
                     starts of timers that are queued. Cycles are of the time-stamp counter, a mean over starts of \
                     ticks, of which one in sixteen is timed, the system calls of some included.";
 
-/// A row for each configuration, and for what else took part.
+/// Returns a table with a row for each configuration and each baseline.
 fn figures(finished: &Finished<'_>) -> Grid {
     let mut rows: Vec<Vec<String>> = finished.rows.iter().map(cells).collect();
     for other in finished
@@ -133,7 +133,7 @@ pub(super) fn on(features: Features) -> &'static str {
     if features.hrtick { "on" } else { "off" }
 }
 
-/// Returns the conclusions, by rule. Losses are named like gains.
+/// Returns the conclusions, by rule. Losses are named as gains are.
 pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     if finished.lost > 0 {
@@ -180,7 +180,7 @@ pub(super) fn conclusions(finished: &Finished<'_>) -> Vec<String> {
     sentences
 }
 
-/// Compares the run times with everything on, in seconds, with those of `name`.
+/// Compares the run times with everything on, in seconds, with the run times of `name`.
 fn compared(name: &str, mine: Spread, theirs: Spread) -> String {
     const ON: &str = "with hrtick and everything on";
     let figures = [mine, theirs].map(|run| run.show(units::seconds));

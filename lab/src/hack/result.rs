@@ -1,4 +1,4 @@
-//! The result of a run, for each configuration.
+//! The results of a run, configuration by configuration.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::spread::Spread;
 /// The executor's counters in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
-    /// Polls of another task than before.
+    /// Polls of a different task than the poll before.
     pub(super) switches: u64,
     /// Programmings of the device, and its signals.
     pub(super) device_writes: u64,
     pub(super) signals: u64,
-    /// Timer interrupts, and those that found nothing.
+    /// Timer interrupts, and the number of these that found nothing due.
     pub(super) interrupts: u64,
     pub(super) spurious: u64,
-    /// Starts of timers, and those whose timer was queued already.
+    /// Starts of timers, and the number of these whose timer was queued already.
     pub(super) starts: u64,
     pub(super) updates: u64,
-    /// Updates that kept their place between the same neighbours, which were looked at.
+    /// Updates that kept the timer between its neighbours, after a check of the neighbours.
     pub(super) in_place: u64,
-    /// Updates that were left where they were: filed for an earlier time, or in the slot of far timers.
+    /// Updates that left the timer in its place: queued for an earlier time, or in a slot of the far wheel.
     pub(super) filed_early: u64,
     pub(super) far_in_slot: u64,
 }
@@ -43,7 +43,7 @@ impl Ran {
     }
 }
 
-/// A configuration with its runs, one a round.
+/// A configuration with its runs, one for each round.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) features: Features,
@@ -123,7 +123,8 @@ impl Row {
     }
 }
 
-/// Writes with everything on over writes with everything off, for the same messages: below 1 is better.
+/// The ratio of the writes with everything on to the writes with everything off, for the same messages: below 1 is
+/// better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Ratio {
     pub(super) all_off: f64,
@@ -148,13 +149,13 @@ impl Ratio {
     }
 }
 
-/// A program that took part besides, and its run times.
+/// A baseline that took part, and its run times.
 #[derive(Clone, Debug)]
 pub(super) struct Other {
     pub(super) name: &'static str,
     pub(super) what: String,
     pub(super) seconds: Vec<f64>,
-    /// The reason why it did not run.
+    /// The reason why the baseline did not run.
     pub(super) missing: Option<String>,
 }
 
@@ -172,7 +173,7 @@ impl Other {
         Spread::of(self.seconds.iter().copied())
     }
 
-    /// `missing: hackbench, because ...`.
+    /// Returns the sentence about a baseline that is missing: `missing: hackbench, because ...`.
     pub(super) fn complaint(&self) -> Option<String> {
         let why = self.missing.as_ref()?;
         Some(format!("missing: {}, because {why}", self.name))

@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Traffic {
     pub(super) groups: usize,
-    /// Senders of each group, and receivers.
+    /// The number of senders of each group, and the number of receivers.
     pub(super) fds: usize,
     /// Messages from each sender to each receiver of its group.
     pub(super) loops: u64,
@@ -22,11 +22,11 @@ pub(super) struct Traffic {
     pub(super) size: usize,
 }
 
-/// Bytes that a pipe holds, unless its user asks for more.
+/// Bytes that a pipe holds by default.
 const ROOM: usize = 64 << 10;
 
 impl Traffic {
-    /// Messages of all.
+    /// Returns the number of all messages.
     pub(super) fn messages(&self) -> u64 {
         let pairs = (self.groups * self.fds * self.fds) as u64;
         pairs.saturating_mul(self.loops)
@@ -36,7 +36,7 @@ impl Traffic {
         2 * self.groups * self.fds
     }
 
-    /// Messages that a channel holds: as many as a pipe would.
+    /// Returns the number of messages that a channel holds: as many as a pipe would hold.
     fn room(&self) -> usize {
         (ROOM / self.size).max(1)
     }
@@ -48,16 +48,16 @@ pub(super) trait Transport: 'static {
     type Receiver: Send + 'static;
 
     fn open(traffic: &Traffic) -> io::Result<(Self::Sender, Self::Receiver)>;
-    /// Sends one message; waits for room.
+    /// Sends one message; waits until the receiver has space.
     fn send(sender: &Self::Sender, message: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
-    /// Receives one message into `message`; `false` if there are no senders left.
+    /// Receives one message into `message`; returns `false` if no senders are left.
     fn receive(
         receiver: &mut Self::Receiver,
         message: &mut [u8],
     ) -> impl Future<Output = io::Result<bool>> + Send;
 }
 
-/// Channels in memory, the same on every runtime.
+/// Channels in memory, which are the same on every runtime.
 #[derive(Debug)]
 pub(super) enum Channels {}
 
@@ -157,18 +157,18 @@ impl Transport for TokioPipes {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     received: AtomicU64,
-    /// Senders send no more.
+    /// True if senders are to send no more.
     is_over: AtomicBool,
 }
 
 impl Shared {
-    /// Messages that arrived.
+    /// Returns the number of messages that arrived.
     pub(super) fn received(&self) -> u64 {
         // Relaxed: a count.
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Ends it early.
+    /// Ends the traffic early.
     pub(super) fn stop(&self) {
         // Relaxed: a flag that is looked at again and again.
         self.is_over.store(true, Ordering::Relaxed);
@@ -180,14 +180,14 @@ impl Shared {
     }
 }
 
-/// A channel that is closed when all tasks are there; tasks wait for it before they begin.
+/// A channel that is closed when all tasks exist; tasks wait for it before they begin.
 pub(super) type Gate = async_channel::Receiver<()>;
 
-/// Opens all pipes, and hands each task to `spawn`.
+/// Opens all pipes, and passes each task to `spawn`.
 ///
 /// # Errors
 ///
-/// What opening a pipe said.
+/// The error of opening a pipe.
 pub(super) fn spawn_all<T: Transport>(
     traffic: Traffic,
     shared: &Arc<Shared>,
@@ -244,13 +244,14 @@ impl<T: Transport> std::fmt::Debug for End<T> {
     }
 }
 
-/// A runtime's checkpoint, at which a task lets others run; the kernel preempts its hackbench anywhere.
+/// The checkpoint of a runtime, at which a task lets others run. The kernel preempts the tasks of hackbench itself
+/// anywhere.
 pub(super) trait Rest: 'static {
     fn checkpoint() -> impl Future<Output = ()> + Send;
 }
 
 impl<T: Transport> Task<T> {
-    /// Sends or receives all that this task has to, with a checkpoint behind each message.
+    /// Sends or receives all messages of the task, with a checkpoint after each message.
     pub(super) async fn run<R: Rest>(self) -> io::Result<()> {
         let _closed = self.gate.recv().await;
         let mut message = vec![0; self.traffic.size];

@@ -1,4 +1,4 @@
-//! The options, which are cyclictest's as far as they make sense here.
+//! The options of `tickless latency`: those of cyclictest that make sense here, and some more.
 
 mod elsewhere;
 mod plan;
@@ -17,8 +17,8 @@ pub(super) use plan::{Align, Placement, Plan, Spikes};
 
 /// Lateness of timers as cyclictest measures it, with its options and its output.
 ///
-/// Each thread is a tickless::Worker that waits for the next multiple of its interval and looks how late it is. With
-/// --against, other ways to wait take turns with it on the same thread, in the same run.
+/// Each thread is a tickless::Worker that waits for the next multiple of its interval and measures how late it wakes.
+/// With --against, other ways to wait take turns with the worker on the same thread, in the same run.
 ///
 /// Without -l and -D it runs until Ctrl-C. Checked: no timer was early.
 #[derive(Clone, Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "CPUSET", num_args = 0..=1, default_missing_value = "")]
     affinity: Option<String>,
 
-    /// Wake thread N this long after the thread before it, all of them by the same start
+    /// Wake thread N this long after the thread before it, with a common start of all threads
     #[arg(
         short = 'A',
         long,
@@ -38,11 +38,11 @@ pub(crate) struct Arguments {
     )]
     aligned: Option<u64>,
 
-    /// Stop when a latency is above this; 0 for never
+    /// Stop when a latency is above this limit; 0 for never
     #[arg(short, long, value_name = "USEC")]
     breaktrace: Option<u64>,
 
-    /// Clock: 0 for CLOCK_MONOTONIC, the one there is
+    /// Clock: 0 for CLOCK_MONOTONIC, which is the only one
     #[arg(short, long, value_name = "CLOCK", default_value = "0", value_parser = clock)]
     clock: u8,
 
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'h', long, value_name = "USEC", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     histogram: Option<u64>,
 
-    /// The same with a column for all threads together
+    /// Print a histogram as -h does, with a column for all threads together
     #[arg(
         short = 'H',
         long,
@@ -132,7 +132,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
 
-    /// Give each thread a priority one below that of the one before
+    /// Give each thread a priority one below that of the thread before
     #[arg(long, requires = "priority")]
     priospread: bool,
 
@@ -148,7 +148,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     pub(super) report: Option<PathBuf>,
 
-    /// Say how finely the clock can be read
+    /// Print the resolution of the clock
     #[arg(short = 'R', long)]
     pub(super) resolution: bool,
 
@@ -166,11 +166,11 @@ pub(crate) struct Arguments {
     #[arg(short = 'S', long, conflicts_with_all = ["threads", "affinity"])]
     smp: bool,
 
-    /// List each latency above this at the end
+    /// List each latency above this limit at the end
     #[arg(long, value_name = "USEC", value_parser = clap::value_parser!(u64).range(1..))]
     spike: Option<u64>,
 
-    /// Number of them in the list
+    /// Number of latencies in the list of --spike
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     spike_nodes: u32,
 
@@ -205,7 +205,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SUBJECT", default_value = "sleep")]
     timer: Subject,
 
-    /// Subject that takes turns with it, or several with commas between them
+    /// Subject that takes turns with the timer, or several with commas between them
     #[arg(long, value_name = "SUBJECT", value_delimiter = ',')]
     against: Vec<Subject>,
 
@@ -233,7 +233,7 @@ Not supported of cyclictest: -c 1, -F, -s, -x, --smi, --dbg_cyclictest.
 Exit codes: 0 all checks held, 1 a timer was early, 2 bad arguments, 3 the machine lacks something. Ctrl-C ends the
 run, with a whole summary; so does a latency above -b, as there.";
 
-/// The clocks of cyclictest, of which there is one here.
+/// Parses the number of a clock; of cyclictest's clocks only `CLOCK_MONOTONIC` exists here.
 fn clock(text: &str) -> Result<u8, String> {
     match text {
         "0" => Ok(0),

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Figures that one thread writes and others read. In nanoseconds.
+/// Figures that one thread writes and others read, in nanoseconds.
 ///
-/// Every access is relaxed: each figure has one writer, and readers that are a loop ahead or behind in one of them are
-/// right enough. What is read at the end is read after the writer was joined.
+/// Every access is relaxed. Each figure has one writer, and a reader may see one figure a loop earlier or later than
+/// another, which is exact enough. The final values are read after the writer was joined.
 #[derive(Debug)]
 pub(super) struct Counts {
     cycles: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct Counts {
     /// The buckets, of a microsecond each.
     buckets: Box<[AtomicU64]>,
     beyond: AtomicU64,
-    /// The first cycles that no bucket was wide enough for.
+    /// The numbers of the first cycles whose latency was beyond the last bucket.
     beyond_at: Box<[AtomicU64]>,
 }
 
@@ -83,7 +83,7 @@ impl Counts {
         add(&self.cycles, 1);
     }
 
-    /// Counts a cycle that ended before its time, as one without lateness.
+    /// Counts a cycle that ended before its deadline, as a cycle without lateness.
     pub(super) fn note_early(&self) {
         add(&self.early, 1);
         self.note(Duration::ZERO);
@@ -108,7 +108,7 @@ impl Counts {
         self.buckets[micros].load(Ordering::Relaxed)
     }
 
-    /// Returns the number of cycles beyond the last bucket, and the first of them.
+    /// Returns the number of cycles beyond the last bucket, and the numbers of the first of them.
     pub(super) fn beyond(&self) -> (u64, Vec<u64>) {
         let count = self.beyond.load(Ordering::Relaxed);
         let known = usize::try_from(count).unwrap_or(usize::MAX);

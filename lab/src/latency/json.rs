@@ -1,4 +1,4 @@
-//! The result in the shape of cyclictest's JSON, for the scripts that read it.
+//! The result in the format of cyclictest's JSON, for scripts that read it.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::thread::{Figures, Measured};
 use crate::histogram::quantile;
 use crate::rt_tests;
 
-/// The whole document. What cyclictest has not, `library`, `timer`, `break`, `percentiles_ns`, `early` and `against`,
-/// readers of its files leave alone.
+/// Returns the whole document. The fields `library`, `timer`, `break`, `percentiles_ns`, `early` and `against` do not
+/// exist in cyclictest; readers of its files ignore them.
 pub(super) fn of(finished: &Finished<'_>) -> Value {
     let plan = finished.plan;
     let mut document = rt_tests::head(finished.began, finished.early() > 0, finished.threads.len());

@@ -1,8 +1,8 @@
 //! `tickless latency`: cyclictest's measurement of this library's timers, with its options and its output.
 //!
-//! Each thread waits for the next multiple of its interval, again and again, and looks how late it is. What it waits
-//! with is the subject; several subjects take turns on the same thread, so that whatever else the machine does hits all
-//! of them alike.
+//! Each thread waits for the next multiple of its interval, again and again, and measures how late it wakes. The timer
+//! with which it waits is the subject. Several subjects take turns on the same thread, so that disturbances of the
+//! machine hit all subjects alike.
 
 mod arguments;
 mod counts;
@@ -33,10 +33,10 @@ use crate::page;
 use crate::scheduling;
 use crate::tracing::Tracing;
 
-/// The time between two checks whether the run is to end, which also update the figures on a terminal.
+/// The time between two checks whether the run is to end; each check also updates the figures on a terminal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A run that is over.
+/// A finished run: its plan and its figures.
 struct Finished<'r> {
     plan: &'r Plan,
     began: SystemTime,
@@ -133,7 +133,7 @@ fn remarks(arguments: &Arguments) {
     let _closed = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Waits for the end of the run, and shows users where it stands.
+/// Waits for the end of the run, and shows its progress to the user.
 fn watch(
     plan: &Plan,
     crew: &Crew,

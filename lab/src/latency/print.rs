@@ -1,4 +1,4 @@
-//! The result as cyclictest prints it.
+//! The result in the text format of cyclictest.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::histogram::quantile;
 use crate::machine::line;
 use crate::units;
 
-/// The line of one thread.
+/// Formats the line of one thread.
 fn thread_line(
     plan: &Plan,
     number: usize,
@@ -36,10 +36,10 @@ fn thread_line(
     )
 }
 
-/// Figures on a terminal that are written over again and again.
+/// Figures on a terminal that each update overwrites.
 #[derive(Debug)]
 pub(super) struct Live {
-    /// Lines of the frame before.
+    /// The number of lines of the previous update.
     lines: usize,
     only_on_max: bool,
     max: u64,
@@ -106,7 +106,7 @@ impl Live {
 #[derive(Debug)]
 pub(super) struct Values {
     in_nanos: bool,
-    /// The largest of so many.
+    /// The number of samples of which the largest is printed.
     each: u64,
     /// The number of samples since the last line and the largest of them, for each thread.
     waiting: Vec<(u64, Option<Sample>)>,
@@ -168,7 +168,7 @@ impl Values {
     }
 }
 
-/// The lines of the first subject, which are those of cyclictest.
+/// Formats the lines of the first subject, which have cyclictest's format.
 pub(super) fn threads(finished: &Finished<'_>) -> String {
     lines_of(finished, 0, "")
 }
@@ -189,7 +189,7 @@ fn lines_of(finished: &Finished<'_>, place: usize, prefix: &str) -> String {
     text
 }
 
-/// Returns the lines that cyclictest does not have, all of them behind a `#`.
+/// Formats the lines that cyclictest does not have, all of which begin with `#`.
 pub(super) fn comments(finished: &Finished<'_>) -> String {
     let subjects = &finished.plan.subjects;
     let mut text = percentiles(finished);
@@ -212,7 +212,7 @@ pub(super) fn comments(finished: &Finished<'_>) -> String {
     text
 }
 
-/// The list of `--spike`.
+/// Formats the list of `--spike`.
 pub(super) fn spikes(finished: &Finished<'_>) -> String {
     let plan = finished.plan;
     let of_each = finished.threads.iter();
@@ -238,7 +238,7 @@ pub(super) fn spikes(finished: &Finished<'_>) -> String {
     text
 }
 
-/// The latency above `-b`, if there was one.
+/// Formats the latency above the limit of `-b`, if one was measured.
 pub(super) fn broken(finished: &Finished<'_>) -> String {
     let Some(broken) = finished.broken else {
         return String::new();
@@ -259,7 +259,7 @@ pub(super) fn broken(finished: &Finished<'_>) -> String {
     )
 }
 
-/// All threads of each subject together.
+/// Formats the percentiles of each subject over all its threads.
 fn percentiles(finished: &Finished<'_>) -> String {
     const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
     let mut text = format!("# {:10}", "");
@@ -284,7 +284,7 @@ fn percentiles(finished: &Finished<'_>) -> String {
     text
 }
 
-/// The histogram of the first subject: a line for each microsecond, a column for each thread.
+/// Formats the histogram of the first subject: a line for each microsecond, a column for each thread.
 pub(super) fn histogram(finished: &Finished<'_>) -> String {
     let plan = finished.plan;
     let all: Vec<&Counts> = finished
@@ -346,7 +346,7 @@ pub(super) fn histogram(finished: &Finished<'_>) -> String {
     out
 }
 
-/// The first cycles that were beyond the histogram.
+/// Formats the numbers of the first cycles that were beyond the histogram.
 fn overflows(all: &[&Counts]) -> String {
     let mut out = String::new();
     out.push_str("# Histogram Overflow at cycle number:\n");

@@ -1,4 +1,4 @@
-//! The result as a page.
+//! The result of `tickless latency` as an HTML page.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::report::{Graphic, Report};
 use crate::table::Grid;
 use crate::units;
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let broken = html! { h2 { "Stopped" } pre { (print::broken(finished)) } };
     let subjects = finished.plan.subjects.iter();
@@ -36,7 +36,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     Ok(report.page())
 }
 
-/// Returns the lateness of all threads of the first subject, each figure beside that of the second.
+/// Returns the lateness of all threads of the first subject, each figure next to that of the second subject.
 fn numbers(finished: &Finished<'_>) -> Vec<Number> {
     const SHARES: [(&str, Option<f64>); 3] =
         [("p50", Some(0.5)), ("p99", Some(0.99)), ("max", None)];
@@ -92,7 +92,7 @@ fn tails(finished: &Finished<'_>) -> Result<Markup, Failure> {
     })
 }
 
-/// The number of curves that can be told apart in a plot.
+/// The greatest number of curves in a plot that a reader can distinguish.
 const CURVES_MAX: usize = 7;
 
 const HEAD: [&str; 9] = [

@@ -10,7 +10,7 @@ use super::arguments::Placement;
 use crate::failure::Failure;
 use crate::scheduling::{self, Policy};
 
-/// Puts the calling thread where it belongs.
+/// Moves the calling thread to its CPU, and sets its policy and priority.
 pub(super) fn apply(policy: Policy, placement: &Placement) -> Result<(), Failure> {
     if let Some(cpu) = placement.cpu {
         scheduling::pin(cpu, "-a")?;
@@ -20,7 +20,7 @@ pub(super) fn apply(policy: Policy, placement: &Placement) -> Result<(), Failure
 
 /// Describes the resolution of the clock, in the words of cyclictest.
 pub(super) fn resolution() -> String {
-    /// Number of readings, more than any clock repeats itself.
+    /// The number of readings after which the measurement gives up: more than any clock repeats a value.
     const READINGS: u32 = 10_000_000;
     let told = clock_getres(ClockId::Monotonic);
     let told = i128::from(told.tv_sec) * 1_000_000_000 + i128::from(told.tv_nsec);
@@ -35,11 +35,11 @@ pub(super) fn resolution() -> String {
     )
 }
 
-/// A demand to leave idle states fast, which lasts as long as this lives.
+/// A request to the kernel to leave idle states fast, which lasts as long as this value.
 #[derive(Debug)]
 pub(super) struct PowerManagement {
     latency: u32,
-    /// The file that the kernel watches: closing it ends the demand.
+    /// The file that the kernel watches: closing it ends the request.
     demand: Result<File, String>,
 }
 
@@ -59,7 +59,7 @@ impl PowerManagement {
         }
     }
 
-    /// Describes the result of the demand. A refusal does not stop the run.
+    /// Describes the result of the request. A refusal does not stop the run.
     pub(super) fn line(&self) -> String {
         match &self.demand {
             Ok(_) => format!("# {DEMANDS} set to {}us\n", self.latency),

@@ -1,4 +1,4 @@
-//! Latencies that are listed one by one.
+//! Spikes: latencies above a limit, which are listed one by one.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rustix::time::Timespec;
 
 use super::arguments::Spikes as Asked;
 
-/// A latency that stands out.
+/// A latency above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spike {
     pub(super) late: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Spikes {
 }
 
 impl Spikes {
-    /// Makes a list with room for all of them, so that none takes time for memory.
+    /// Makes a list with memory for all spikes, so that recording a spike allocates nothing.
     pub(super) fn new(asked: Asked) -> Self {
         Self {
             asked,
@@ -51,7 +51,7 @@ impl Spikes {
         self.count
     }
 
-    /// The first of them, as many as are listed.
+    /// Returns the first spikes, as many as are listed.
     pub(super) fn first(&self) -> &[Spike] {
         &self.first
     }

@@ -1,4 +1,4 @@
-//! The ways to wait that are measured.
+//! The subjects of the measurement: the ways in which a thread can wait.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use tickless::{Parking, Worker};
 use crate::failure::Failure;
 use crate::plot::Family;
 
-/// A timer that a thread waits with.
+/// A timer with which a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Sleep,
@@ -27,10 +27,10 @@ pub(super) enum Subject {
     Tokio,
 }
 
-/// Waits until a time.
+/// A function that waits until a time.
 pub(super) type Wait<'w> = dyn FnMut(Instant) + 'w;
 
-/// Takes turns of waiting with what it is given.
+/// A function that takes turns of waiting with the function that it is given.
 pub(super) type Turns<'t> = dyn FnMut(&mut Wait<'_>) + 't;
 
 impl Subject {
@@ -56,7 +56,7 @@ impl Subject {
         }
     }
 
-    /// Decides the colour of its curve.
+    /// Returns the colour family of the subject's curve.
     pub(super) fn family(self) -> Family {
         match self {
             Self::Sleep | Self::Callback | Self::Spin | Self::Foreign => Family::Tickless,
@@ -181,11 +181,12 @@ fn with_timerfd(turns: &mut Turns<'_>) -> io::Result<()> {
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// A pair of readings that relates the standard library's times to the kernel's numbers.
+/// A pair of readings that relates the standard library's times to the kernel's clock values.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     instant: Instant,
-    /// The same moment or up to a reading of the clock later, so that no thread is woken early.
+    /// The kernel's clock at the same moment, or up to one reading of the clock later, so that no thread is woken
+    /// early.
     monotonic: Duration,
 }
 

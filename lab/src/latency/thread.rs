@@ -1,4 +1,4 @@
-//! The threads that measure.
+//! The threads that measure the lateness of their timers.
 
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::{self, JoinHandle};
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::histogram;
 use crate::tracing::Tracing;
 
-/// The time that one subject has a thread before the next one's turn.
+/// The time for which one subject uses a thread before the next subject does.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// One thread's figures of one subject.
@@ -27,7 +27,7 @@ pub(super) struct Figures {
     pub(super) subject: Subject,
     pub(super) counts: Arc<Counts>,
     pub(super) histogram: Histogram<u64>,
-    /// The latencies that are listed one by one, if any are.
+    /// The spikes to list, if the user asked for them.
     pub(super) spikes: Option<Spikes>,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Sample {
 pub(super) struct Measured {
     pub(super) placement: Placement,
     pub(super) thread_id: i32,
-    /// The CPU that it ran on at the end.
+    /// The CPU on which the thread ran at the end.
     pub(super) cpu: usize,
     pub(super) figures: Vec<Figures>,
 }
 
-/// The signals of the threads, which are told the instant at which all of them began.
+/// The signals of the threads, which receive the instant at which all of them begin.
 type Signals = crew::Signals<Instant, Break>;
 
 /// All measuring threads.
@@ -60,11 +60,11 @@ pub(super) struct Crew {
     samples: mpsc::Receiver<Sample>,
 }
 
-/// The number of samples that may wait to be printed; those beyond it are left out.
+/// The number of samples that may wait to be printed; further samples are dropped.
 const SAMPLES: usize = 1 << 16;
 
 impl Crew {
-    /// Starts them, and lets them begin together when all are where they belong.
+    /// Starts the threads, and lets them begin together when all are on their CPUs.
     pub(super) fn start(plan: &Plan, tracing: Option<&Arc<Tracing>>) -> Result<Self, Failure> {
         let signals = Arc::new(Signals::default());
         let (ready, answers) = mpsc::channel();
@@ -122,7 +122,8 @@ impl Crew {
         })
     }
 
-    /// The figures of the first subject, thread by thread, with the number that the kernel knows the thread by.
+    /// Returns the figures of the first subject, thread by thread, with the number by which the kernel knows the
+    /// thread.
     pub(super) fn counts(&self) -> &[(i32, Placement, Arc<Counts>)] {
         &self.counts
     }
@@ -160,7 +161,7 @@ struct Measuring {
 }
 
 impl Measuring {
-    /// Lets subjects take turns until the run is over.
+    /// Lets the subjects take turns until the run is over.
     fn run(&mut self) -> Result<(), Failure> {
         let turn = if self.plan.subjects.len() == 1 {
             Duration::MAX
@@ -185,7 +186,7 @@ impl Measuring {
         self.plan.loops.is_some() && self.figures.iter().all(done)
     }
 
-    /// One subject's turn.
+    /// Executes one subject's turn.
     fn turn(&mut self, place: usize, length: Duration, wait: &mut Wait<'_>) {
         let interval = self.placement.interval;
         let begun = Instant::now();
@@ -207,7 +208,8 @@ impl Measuring {
         }
     }
 
-    /// The first deadline of a turn: an interval away, or the next one that the threads agreed on.
+    /// Returns the first deadline of a turn: an interval from now, or the next deadline of the common grid of the
+    /// threads.
     fn first_deadline(&self, begun: Instant) -> Instant {
         let interval = self.placement.interval;
         match (self.plan.align, self.signals.told.get()) {
@@ -239,7 +241,7 @@ impl Measuring {
         }
     }
 
-    /// Ends the run, because of this latency.
+    /// Ends the run because of the latency `late`.
     #[cold]
     fn stop(&self, late: Duration) {
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
@@ -277,7 +279,7 @@ fn first_instant(align: Option<Align>) -> Instant {
     now + (Duration::from_secs(1) - Duration::from_nanos(nanos.into()))
 }
 
-/// The deadline after `due`, seen at `now`. Those that have passed already are left out, as cyclictest does.
+/// Returns the deadline after `due`, seen at `now`. Deadlines that have passed are skipped, as in cyclictest.
 fn next(due: Instant, now: Instant, interval: Duration, relative: bool) -> Instant {
     if relative {
         return now + interval;

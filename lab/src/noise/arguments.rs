@@ -1,4 +1,4 @@
-//! The options, which are oslat's as far as they make sense here.
+//! The options of `tickless noise`: those of oslat that make sense here, and some more.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::units;
 
 /// Disturbance of a polling worker as oslat measures it, with its options and its output.
 ///
-/// On each CPU a thread spins: it asks its tickless::Worker whether anything is due, reads the time-stamp counter, and
-/// counts how long that took. What takes longer than usual was stolen from it: by interrupts, other threads, the
+/// On each CPU a thread spins: it polls its tickless::Worker for due timers, reads the time-stamp counter, and counts
+/// the time that the turn took. A turn that takes longer than usual lost time to interrupts, other threads, the
 /// machine's host, or the worker.
 ///
-/// Checked: nothing took longer than -T.
+/// Checked: no turn took longer than -T.
 #[derive(Clone, Debug, Args)]
 #[command(version, disable_version_flag = true, after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -159,12 +159,12 @@ impl Reason {
     }
 }
 
-/// The settings of a run, with every default worked out.
+/// The settings of a run, with every default computed.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) cpus: CpuSet,
     pub(super) reason: Reason,
-    /// The CPUs among them that the system isolates.
+    /// The measured CPUs that the system isolates.
     pub(super) isolated: CpuSet,
     pub(super) main_cpu: u32,
     pub(super) duration: Duration,
@@ -177,7 +177,7 @@ pub(super) struct Plan {
     pub(super) workload: Workload,
     /// The size of each of the two buffers of each thread, in bytes.
     pub(super) memory: usize,
-    /// The limit of a gap in microseconds.
+    /// The limit of a gap, in microseconds.
     pub(super) threshold: Option<u64>,
     pub(super) tracefs: PathBuf,
     pub(super) tick: Option<Duration>,
@@ -189,7 +189,7 @@ impl Plan {
         self.cpus.len()
     }
 
-    /// The memory of all buffers.
+    /// Returns the memory of all buffers, in bytes.
     pub(super) fn all_memory(&self) -> u64 {
         let buffers = 2 * self.threads();
         let memory = self.memory.saturating_mul(buffers);
@@ -202,7 +202,7 @@ const MEMORY: usize = 4 << 10;
 const MEMORY_MAX: usize = 1 << 30;
 
 impl Arguments {
-    /// The options that all commands have. `-q` means something else here.
+    /// Returns the options that all commands have; `-q` has another meaning here.
     pub(super) fn output(&self) -> Options {
         Options {
             json: self.json.clone(),
@@ -210,7 +210,7 @@ impl Arguments {
         }
     }
 
-    /// Works out every default, and refuses what cannot be done.
+    /// Computes every default, and refuses settings that are impossible.
     pub(super) fn settle(&self) -> Result<Plan, Failure> {
         let machine = Topology::read().map_err(|error| Failure::Machine(error.to_string()))?;
         self.settle_on(&machine)
@@ -290,20 +290,20 @@ impl Arguments {
     }
 }
 
-/// Returns the CPU for the main thread: one that is not measured, if there is one.
+/// Returns the CPU for the main thread: one that is not measured, if one exists.
 fn main_cpu(machine: &Topology, measured: &CpuSet) -> u32 {
     let usable = usable(machine);
     let free = usable.difference(measured).first();
     free.or(usable.first()).unwrap_or(0)
 }
 
-/// The CPUs that the process may run on.
+/// Returns the CPUs on which the process may run.
 fn usable(machine: &Topology) -> CpuSet {
     let allowed = machine.allowed().unwrap_or(machine.online());
     allowed.intersection(machine.online())
 }
 
-/// Parses a duration as oslat does: seconds, or with a unit, whose letters may be capitals.
+/// Parses a duration as oslat does: seconds, or a number with a unit, whose letters may be capitals.
 fn duration(text: &str) -> Result<Duration, String> {
     match text.trim().strip_suffix(['S', 'M', 'H', 'D']) {
         Some(_) => units::duration_or_seconds(&text.to_ascii_lowercase()),
@@ -311,7 +311,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A worker that has nothing to do but fire its timer measures only that.
+/// Parses a period. A worker whose period is too short only fires its timer, and measures nothing else.
 fn period(text: &str) -> Result<Duration, String> {
     const SHORTEST: Duration = Duration::from_micros(1);
     let period = units::duration(text)?;
@@ -321,7 +321,7 @@ fn period(text: &str) -> Result<Duration, String> {
     Ok(period)
 }
 
-/// The size of a buffer.
+/// Parses the size of a buffer.
 fn size(text: &str) -> Result<usize, String> {
     match units::size(text).map(usize::try_from)? {
         Ok(0) => Err(format!(

@@ -8,19 +8,20 @@ use tickless::{Parking, Worker};
 use super::gaps::Rate;
 use crate::failure::Failure;
 
-/// The time limit for the library to learn the counter's rate. It takes 20 ms unless it is kept from the CPU.
+/// The time limit for the library to measure the counter's rate. The measurement takes 20 ms unless the thread does not
+/// get the CPU.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The counter that the loop reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
     TimeStamps(Rate),
-    /// The kernel's clock, in nanoseconds, and the reason why it is not the time-stamp counter.
+    /// The kernel's clock, in nanoseconds, and the reason why the time-stamp counter is not used.
     KernelClock(Refusal),
 }
 
 impl Counter {
-    /// Chooses. The calling thread must not be a worker.
+    /// Chooses the counter. The calling thread must not be a worker.
     pub(super) fn choose() -> Result<Self, Failure> {
         let worker = worker()?;
         let start = Instant::now();
@@ -44,7 +45,7 @@ impl Counter {
     }
 }
 
-/// Makes the calling thread a worker that polls, and that no other thread helps: its stalls are what is measured.
+/// Makes the calling thread a polling worker whose timers no other thread expires, because its own stalls are measured.
 pub(super) fn worker() -> Result<Worker, Failure> {
     let worker = Worker::with_parking(Parking::Spin)
         .map_err(|error| Failure::Machine(format!("cannot make a worker: {error}")))?;

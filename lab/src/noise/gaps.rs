@@ -1,16 +1,16 @@
-//! The gaps in a loop: the time that it was away from its work, turn by turn.
+//! The gaps in a polling loop: the time from each turn of the loop to the next.
 
 use std::time::Duration;
 
 /// The rate of the counter that the loop reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
-    /// Counts in a millisecond: a megahertz is 1,000 of them.
+    /// Counts in a millisecond: 1,000 for a counter of 1 MHz.
     pub(super) kilohertz: u64,
 }
 
 impl Rate {
-    /// A counter of so many hertz; at least 1 MHz, as microseconds are to be told apart.
+    /// Makes the rate of a counter of `hertz`; 1 MHz at least, because microseconds must be distinguishable.
     pub(super) fn from_hertz(hertz: u64) -> Self {
         Self {
             kilohertz: (hertz / 1_000).max(1_000),
@@ -21,7 +21,7 @@ impl Rate {
         self.kilohertz / 1_000
     }
 
-    /// Whole microseconds, rounded up and never zero, as oslat counts them.
+    /// Converts to whole microseconds, rounded up and never zero, as oslat counts them.
     pub(super) fn micros(self, counts: u64) -> u64 {
         let micros = u128::from(counts) * 1_000;
         let micros = micros.div_ceil(u128::from(self.kilohertz));
@@ -46,26 +46,27 @@ impl Rate {
 
 /// The gaps that one thread saw.
 ///
-/// A gap is the time from one turn of the loop to the next, so it contains the turn itself. Bucket `n` has those of
-/// more than `n - 1` and up to `n` microseconds, the first also shorter ones, the last also longer ones.
+/// A gap is the time from one turn of the loop to the next, so it contains the turn itself. Bucket `n` counts the gaps
+/// of more than `n - 1` and up to `n` microseconds. The first bucket also counts shorter gaps, the last one also longer
+/// gaps.
 #[derive(Clone, Debug)]
 pub(super) struct Gaps {
     rate: Rate,
-    /// Gaps up to it are at most a microsecond long.
+    /// The greatest gap in counts that is at most a microsecond long.
     short_counts: u64,
-    /// The number of gaps of up to a microsecond: nearly all, and the only ones that the fast path counts.
+    /// The number of gaps of up to a microsecond. Nearly all gaps are so short, and the fast path counts no others.
     short: u64,
     /// The number of the first bucket, less one.
     bias: u64,
-    /// The counts of longer gaps, without those in `short`.
+    /// The numbers of longer gaps by bucket, without the gaps in `short`.
     buckets: Box<[u64]>,
     min: u64,
     max: u64,
-    /// Sums of all of them: in counts, and without those in `short` in whole microseconds, no less than the first
-    /// bucket.
+    /// The sum of all gaps in counts; and the sum of the gaps that are not in `short`, in whole microseconds, where
+    /// each gap counts as the first bucket at least.
     total: u64,
     micros: u64,
-    /// The sum of those that are not in the first bucket, in counts.
+    /// The sum of the gaps beyond the first bucket, in counts.
     stolen: u64,
 }
 
@@ -85,7 +86,7 @@ impl Gaps {
         }
     }
 
-    /// Counts one gap. Its length in whole microseconds, if that is more than one.
+    /// Counts one gap. Returns the gap's length in whole microseconds, if that is more than one.
     #[inline]
     pub(super) fn note(&mut self, counts: u64) -> Option<u64> {
         self.total += counts;
@@ -120,7 +121,7 @@ impl Gaps {
         self.rate
     }
 
-    /// The buckets: how many microseconds a gap in it has at most, and how many gaps there are.
+    /// Returns the buckets: the longest gap of the bucket in microseconds, and the number of gaps.
     pub(super) fn buckets(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         self.buckets.iter().enumerate().map(|(place, &count)| {
             let short = if place == 0 { self.short } else { 0 };
@@ -142,24 +143,25 @@ impl Gaps {
         self.max
     }
 
-    /// Returns the sum of all gaps in counts, which is the time measured, as gaps follow each other without a break.
+    /// Returns the sum of all gaps in counts. The sum is the measured time, because gaps follow each other without a
+    /// break.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The average of whole microseconds, as oslat has it: what is shorter than the first bucket counts as that.
+    /// Returns the average of whole microseconds, as oslat computes it: a shorter gap counts as the first bucket.
     pub(super) fn average_micros(&self) -> f64 {
         let short = self.short.saturating_mul(self.bias + 1);
         let micros = short.saturating_add(self.micros);
         micros as f64 / self.count().max(1) as f64
     }
 
-    /// The true one.
+    /// Returns the true average, in nanoseconds.
     pub(super) fn average_nanos(&self) -> f64 {
         self.rate.nanos(self.total) as f64 / self.count().max(1) as f64
     }
 
-    /// The share of the time that went by in gaps beyond the first bucket.
+    /// Returns the share of the time that passed in gaps beyond the first bucket.
     pub(super) fn stolen_share(&self) -> f64 {
         self.stolen as f64 / self.total.max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! The result in the shape of oslat's JSON, for the scripts that read it.
+//! The result in the format of oslat's JSON, for scripts that read it.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,9 @@ use super::gaps::Gaps;
 use super::thread::Measured;
 use crate::rt_tests;
 
-/// The whole document. What oslat has not, readers of its files leave alone: `library`, `cpus`, `counter`, `threshold`,
-/// `stats` and `against`, and of each thread `worker`, the figures in nanoseconds and `longer_share`.
+/// Returns the whole document. Some fields do not exist in oslat, and readers of its files ignore them: `library`,
+/// `cpus`, `counter`, `threshold`, `stats` and `against`, and in each thread `worker`, the figures in nanoseconds and
+/// `longer_share`.
 pub(super) fn of(finished: &Finished<'_>) -> Value {
     let plan = finished.plan;
     let threads = finished.threads.len();

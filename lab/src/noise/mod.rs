@@ -1,9 +1,10 @@
 //! `tickless noise`: oslat's measurement of this library's polling workers, with its options and its output.
 //!
-//! A thread on each CPU does nothing but poll its worker and read a counter. From one reading to the next passes what a
-//! turn of the loop takes, a few ten nanoseconds; whenever it is more, another thread or an interrupt took the time.
-//! What the worker itself takes is part of it, as its poll is part of the loop: with `--against bare` the same loop
-//! without it takes turns on the same threads, so that the two can be told apart.
+//! A thread on each CPU does nothing but poll its worker and read a counter. The time between two readings is normally
+//! the time of one turn of the loop, a few tens of nanoseconds. When the time is longer, another thread or an interrupt
+//! took the difference. The measured time includes the worker's poll, because the poll is part of the loop. With
+//! `--against bare`, the same loop without the worker takes turns on the same threads, so that the cost of the poll can
+//! be separated.
 
 mod arguments;
 mod counter;
@@ -35,7 +36,7 @@ use crate::{scheduling, units};
 /// The time between two checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A run that is over.
+/// A finished run: its plan and its gaps.
 struct Finished<'r> {
     plan: &'r Plan,
     counter: &'r Counter,
@@ -45,7 +46,7 @@ struct Finished<'r> {
     threads: Vec<Measured>,
     /// The thread that found a gap above the limit of `-T`.
     broken: Option<Break>,
-    /// The library's counters before and behind the run.
+    /// The library's counters before and after the run.
     stats: (Stats, Stats),
 }
 
@@ -119,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::from_passed(finished.broken.is_none()))
 }
 
-/// Waits for the end of what the threads do, told how long it has taken so far.
+/// Waits until `is_done` returns true for the time that has passed, and ends the threads early if the user interrupts.
 fn watch(
     crew: &mut Crew,
     interrupt: &Interrupt,
@@ -134,7 +135,7 @@ fn watch(
     }
 }
 
-/// Refuses to take more memory than there is.
+/// Refuses to use more memory than the machine has.
 fn check_memory(plan: &Plan) -> Result<(), Failure> {
     let needed = plan.all_memory();
     let Some(available) = available_memory().filter(|available| needed > *available) else {
@@ -150,7 +151,7 @@ fn check_memory(plan: &Plan) -> Result<(), Failure> {
     )))
 }
 
-/// Returns the memory that is free in bytes, if the kernel tells.
+/// Returns the free memory in bytes, if the kernel reports it.
 fn available_memory() -> Option<u64> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
     let line = told

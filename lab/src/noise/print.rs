@@ -1,4 +1,4 @@
-//! The result as oslat prints it. Lines that oslat does not have follow a `#`.
+//! The result in the text format of oslat. Lines that oslat does not have begin with a `#`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::gaps::Gaps;
 use super::thread::{Break, Measured, Work};
 use crate::units;
 
-/// The first line, which `-q` leaves there.
+/// Returns the first line, which is printed even with `-q`.
 pub(super) fn title() -> String {
     format!("tickless noise V {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// A length as oslat writes it: in seconds, whatever it is.
+/// Formats a length of time as oslat does: always in seconds.
 fn seconds(time: Duration) -> String {
     format!("{} seconds", time.as_secs_f64())
 }
@@ -104,7 +104,7 @@ pub(super) fn progress(plan: &Plan, passed: Duration, longest: u64) -> String {
     )
 }
 
-/// The table at the end.
+/// Formats the table at the end.
 pub(super) fn summary(finished: &Finished<'_>) -> String {
     let plan = finished.plan;
     let mut out = String::new();
@@ -177,13 +177,13 @@ const WORK: [(&str, OfWork); 3] = [
     ("Unparked", |work| work.unparks),
 ];
 
-/// A row that is a comment to scripts.
+/// Adds a row that is a comment to scripts.
 fn comment(out: &mut String, name: &str, cells: impl Iterator<Item = String>) {
     let cells: Vec<String> = cells.collect();
     let _infallible = writeln!(out, "#{name:>16}:\t {}", cells.join(" "));
 }
 
-/// The rows of oslat: a column for each thread.
+/// Adds the rows of oslat's format: a column for each thread.
 fn table<'f>(
     plan: &Plan,
     threads: &'f [Measured],
@@ -239,11 +239,11 @@ fn row(out: &mut String, name: &str, cells: Vec<String>, unit: &str) {
 
 enum Line {
     Bucket(u64, Vec<String>, &'static str),
-    /// One or several buckets that nothing is in.
+    /// One or several empty buckets.
     LeftOut,
 }
 
-/// The histogram; with `-z` without what is empty.
+/// Returns the rows of the histogram; with `-z` without empty buckets.
 fn rows(plan: &Plan, all: &[&Gaps]) -> Vec<Line> {
     let mut lines = Vec::new();
     let columns: Vec<Vec<(u64, u64)>> = all.iter().map(|gaps| gaps.buckets().collect()).collect();

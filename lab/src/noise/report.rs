@@ -1,4 +1,4 @@
-//! The result as a page.
+//! The result of `tickless noise` as an HTML page.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,7 @@ use crate::report::{Graphic, Report};
 use crate::table::Grid;
 use crate::units;
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     let printed = html! {
         pre.printed tabindex="0" role="region" aria-label="Text, which scrolls sideways" {
@@ -38,7 +38,7 @@ pub(super) fn of(finished: &Finished<'_>) -> Result<String, Failure> {
     Ok(report.page())
 }
 
-/// The worst CPU's figures of the worker, each beside the worst of the bare loop.
+/// Returns the worker's figures on the worst CPU, each next to the bare loop's figure on its worst CPU.
 fn numbers(finished: &Finished<'_>) -> Vec<Number> {
     type Of = fn(&Gaps) -> f64;
     type Show = fn(f64) -> String;

@@ -1,4 +1,4 @@
-//! The threads that spin.
+//! The threads that spin and count gaps.
 
 use std::hint::black_box;
 use std::pin::Pin;
@@ -18,20 +18,20 @@ use crate::failure::Failure;
 use crate::scheduling::{self, Policy};
 use crate::tracing::Tracing;
 
-/// The time that the worker has a thread before the bare loop's turn.
+/// The time for which the worker uses a thread before the bare loop does.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// The shortest turn of a thread that took none.
+/// The value for a thread that executed no turn, in place of its shortest turn.
 const NO_TURN: u64 = u64::MAX;
 
-/// The work of a worker in the measured time.
+/// The work of a thread's worker in the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Work {
-    /// Turns that it took because something was due.
+    /// Turns that the worker took because a timer was due.
     pub(super) turns: u64,
-    /// Timers that fired in them.
+    /// Timers that fired in these turns.
     pub(super) fired: u64,
-    /// The number of times that another thread unparked it.
+    /// The number of times that another thread unparked the worker.
     pub(super) unparks: u64,
 }
 
@@ -54,7 +54,8 @@ pub(super) struct Break {
     pub(super) trace_stopped: bool,
 }
 
-/// The signals between the threads and the run. The value is the bias in microseconds, sent once all have preheated.
+/// The signals between the threads and the run. The value is the bias in microseconds, sent after all threads have
+/// preheated.
 type Signals = crew::Signals<u64, Break>;
 
 /// All measuring threads.
@@ -71,7 +72,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Starts them, and lets them preheat when all are where they belong.
+    /// Starts the threads, and lets them preheat when all are on their CPUs.
     pub(super) fn start(
         plan: &Arc<Plan>,
         counter: &Counter,
@@ -127,13 +128,13 @@ impl Crew {
         self.shortest.len() == self.threads.len()
     }
 
-    /// The shortest turn while preheating, in counts, if there was one.
+    /// Returns the shortest turn during preheating, in counts, if one was measured.
     pub(super) fn shortest(&self) -> Option<u64> {
         let shortest = self.shortest.iter().copied().min();
         shortest.filter(|counts| *counts != NO_TURN)
     }
 
-    /// Lets them measure.
+    /// Lets the threads begin to measure.
     pub(super) fn measure(&self, bias: u64) {
         let _set_once = self.signals.told.set(bias);
         self.barrier.wait();
@@ -147,7 +148,7 @@ impl Crew {
         self.signals.end();
     }
 
-    /// The longest gap so far, in microseconds.
+    /// Returns the longest gap so far, in microseconds.
     pub(super) fn longest(&self) -> u64 {
         // Relaxed: a figure for people.
         self.longest.load(Ordering::Relaxed)
@@ -164,7 +165,7 @@ impl Crew {
     }
 }
 
-/// One thread's part.
+/// The work of one thread.
 struct Measuring {
     plan: Arc<Plan>,
     cpu: u32,
@@ -209,7 +210,7 @@ impl Measuring {
         Some(self.measure(read, &worker, &mut copy))
     }
 
-    /// Moves the thread to where it belongs, and makes everything that it needs there.
+    /// Moves the thread to its CPU, and makes its worker and its workload there.
     fn prepare(&self) -> Result<(Worker, Copy), Failure> {
         scheduling::pin(self.cpu, "-c")?;
         if let Some(priority) = self.plan.priority {
@@ -263,9 +264,9 @@ impl Measuring {
         start.saturating_add(self.rate.counts(time))
     }
 
-    /// Counts how long each turn takes, until the counter is at `end`, of one turn at least. With a limit, in
-    /// microseconds, the longest is shown and compared with it. Threads end by themselves: with a real-time priority
-    /// they may keep the CPU from the thread that would tell them to.
+    /// Counts the length of each turn until the counter is at `end`, for one turn at least. With a limit, in
+    /// microseconds, the longest turn is published and compared with the limit. Threads end by themselves: with a
+    /// real-time priority they may keep the CPU from the thread that would signal the end.
     #[inline]
     fn spin(
         &self,
@@ -313,7 +314,7 @@ impl Measuring {
     }
 }
 
-/// The worker's part of a turn.
+/// Executes the worker's part of a turn.
 #[inline]
 fn poll(worker: &Worker, work: &mut Work) {
     if worker.is_due() {
@@ -326,7 +327,7 @@ fn poll(worker: &Worker, work: &mut Work) {
     }
 }
 
-/// A timer that fires again and again on the worker of the calling thread, until it is dropped.
+/// Makes a periodic timer on the worker of the calling thread, which fires until it is dropped.
 fn tick(period: Duration) -> Pin<Box<impl Sized>> {
     let period = Span::from_nanos(u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
     let timer = Box::pin(HrTimer::new(move |expired| {
@@ -345,7 +346,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Makes a load whose buffers are in memory already.
+    /// Makes a workload whose buffers are resident in memory.
     fn new(bytes: usize) -> Result<Self, Failure> {
         let buffer = || {
             let mut buffer = Vec::new();

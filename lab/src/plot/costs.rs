@@ -30,7 +30,7 @@ impl Style {
     }
 }
 
-/// Size, letters, and the room right of the axis for names.
+/// The size of the plot, of its letters, and of the space right of the axis for names.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     size: (u32, u32),
@@ -49,7 +49,7 @@ const NARROW: Shape = Shape {
     names: 178,
 };
 
-/// Returns the position of a number on the logarithmic axis: zero is a decade before the least of the others.
+/// Returns the position of a number on the logarithmic axis: zero is a decade before the least of the other numbers.
 pub(crate) fn place(number: u64, all: &[u64]) -> f64 {
     let least = all.iter().filter(|number| **number > 0).min();
     if number == 0 {
@@ -59,7 +59,7 @@ pub(crate) fn place(number: u64, all: &[u64]) -> f64 {
     }
 }
 
-/// Curves over `sizes`, whose abscissas are from [`place`].
+/// Draws curves over `sizes`, whose abscissas come from [`place`].
 pub(crate) fn draw(
     curves: &[Curve],
     sizes: &[u64],
@@ -134,7 +134,7 @@ fn drawn(curves: &[Curve], sizes: &[u64], unit: &str, shape: Shape) -> Result<St
     Ok(svg)
 }
 
-/// `0`, `1,000`, `10^5`: short enough for narrow plots.
+/// Formats a size: `0`, `1,000`, `10^5`, short enough for narrow plots.
 fn label(size: u64) -> String {
     match size {
         10_000.. if size == 10_u64.pow(size.ilog10()) => format!("10^{}", size.ilog10()),
@@ -145,10 +145,10 @@ fn label(size: u64) -> String {
 /// The distance of a name from the right end of its curve.
 const LEAD: i32 = 22;
 
-/// Names no nearer than `step` to each other, above `bottom`, in the order of their curves.
+/// Places names no nearer than `step` to each other, above `bottom`, in the order of their curves.
 ///
-/// Names that would overlap form a block, whose middle is where their curves end on average: so none of them is further
-/// from its curve than it has to be.
+/// Names that would overlap form a block. The middle of the block is the average of the ends of its curves, so no name
+/// is further from its curve than necessary.
 fn apart<N: Ord>(mut ends: Vec<(i32, i32, N)>, step: i32, bottom: i32) -> Vec<(i32, i32, N)> {
     ends.sort_unstable();
     // The sum of the places that each name gives the first one of its block, and the number of names.

@@ -1,4 +1,4 @@
-//! Files that describe machines and their workloads.
+//! The input of simulations: files that describe machines and their workloads.
 
 use std::fs;
 use std::io::Read;
@@ -36,7 +36,8 @@ pub(super) struct Text {
     pub(super) text: String,
 }
 
-/// The largest file that is read, more than any description needs. What is longer is another file, or has no end.
+/// The size of the largest file that is read, more than any description needs. A longer file is not a description, or
+/// is endless.
 const LONGEST: u64 = 16 << 20;
 
 impl Input {
@@ -54,7 +55,7 @@ impl Input {
         self.read_or(|| ("scenario", scenarios::names()))
     }
 
-    /// Reads it; if it is a file that is not there, says which names there are of what it was to be.
+    /// Reads the input. If the file does not exist, the error lists the names that exist.
     fn read_or(&self, names: impl Fn() -> (&'static str, String)) -> Result<Text, Failure> {
         let name = self.name();
         let bytes = match self {
@@ -99,7 +100,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Turns a fault of a file into the failure for bad input.
+/// Converts an error in a file to the failure for bad input.
 pub(super) fn refused(error: InputError) -> Failure {
     Failure::Input(error.to_string())
 }
@@ -129,7 +130,7 @@ impl From<std::ffi::OsString> for Chosen {
 }
 
 impl Chosen {
-    /// Reads it.
+    /// Reads the profile.
     pub(super) fn read(&self) -> Result<Profile, Failure> {
         match self {
             Self::Embedded(name) => {
@@ -141,7 +142,7 @@ impl Chosen {
     }
 }
 
-/// The profile of this machine: in the directory that one is in.
+/// Reads the profile of this machine, from the current directory.
 fn local() -> Result<Profile, Failure> {
     let path = Path::new(super::calibrate::LOCAL);
     if !path.exists() {
@@ -158,7 +159,7 @@ fn profile(path: &Path) -> Result<Profile, Failure> {
     Profile::from_toml(&text, &name).map_err(refused)
 }
 
-/// Reads a scenario; with `profile` instead of what it names.
+/// Reads a scenario; `profile` replaces the profile that the scenario names.
 pub(super) fn scenario(input: &Input, profile: Option<&Profile>) -> Result<Scenario, Failure> {
     let Text { name, text } = input.read()?;
     let table: Option<Table> = text.parse().ok();
@@ -190,7 +191,7 @@ pub(super) fn scenario(input: &Input, profile: Option<&Profile>) -> Result<Scena
     Ok(scenario)
 }
 
-/// The names of the profiles that come with the library, for help.
+/// Returns the names of the profiles that come with the library, for the help.
 pub(super) fn profiles() -> String {
     EMBEDDED.map(|(name, _)| name).join(", ")
 }

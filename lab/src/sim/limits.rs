@@ -1,4 +1,4 @@
-//! The limits of a scenario's needs, and the options that raise them.
+//! The limits of a scenario's memory and events, and the options that raise them.
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -6,18 +6,18 @@ use tickless_sim::{Limits, Scenario};
 
 use crate::failure::Failure;
 
-/// The options about it.
+/// The limits that a user can set or lift by options.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Bounds {
-    /// The most memory that a scenario may need, as it is estimated before it runs
+    /// Limit of the memory that a scenario may need, as estimated before it runs
     #[arg(long, value_name = "GIB", default_value_t = Limits::default().memory >> 30, value_parser = gibibytes())]
     max_memory: u64,
 
-    /// The most events that a scenario may have, as they are estimated before it runs
+    /// Limit of the events that a scenario may have, as estimated before it runs
     #[arg(long, value_name = "N", default_value_t = Limits::default().events)]
     max_events: u64,
 
-    /// Run whatever is asked for
+    /// Run the scenario whatever it needs
     #[arg(long, conflicts_with_all = ["max_memory", "max_events"])]
     no_limits: bool,
 }
@@ -38,7 +38,7 @@ impl Bounds {
         }
     }
 
-    /// Refuses a `scenario` from the file `name` that needs more than it may.
+    /// Refuses a `scenario` from the file `name` that needs more than the limits allow.
     pub(super) fn check(&self, scenario: &Scenario, name: &str) -> Result<(), Failure> {
         scenario.fits(&self.limits()).map_err(|too_much| {
             let option = if too_much.is_memory {

@@ -1,6 +1,6 @@
 //! `tickless sim`: machines in virtual time, for questions about machines that the user does not own.
 //!
-//! Everything that happens is the simulator's, `tickless_sim`; here are files, threads and figures.
+//! The simulation itself is in the crate `tickless_sim`; this module has the files, threads and figures.
 
 mod calibrate;
 mod fuzz;
@@ -23,9 +23,9 @@ use crate::failure::{CheckVerdict, Failure};
 
 /// Simulates machines of up to 4,096 CPUs, with the library on them.
 ///
-/// The same wheel, hierarchy and exact timers run as everywhere else; time, devices, interrupts and costs are made up,
-/// from profiles in which every number says where it comes from. The same seed gives the same run, to the byte. Every
-/// promise of the library is checked in every run.
+/// The wheel, hierarchy and exact timers are the library's own code. Time, devices, interrupts and costs are simulated,
+/// from profiles in which every number names its source. The same seed gives the same run, to the byte. Every promise
+/// of the library is checked in every run.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Arguments {

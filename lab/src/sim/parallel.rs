@@ -1,4 +1,4 @@
-//! Simulations beside each other: each takes one thread, and the machine has several.
+//! Parallel simulations: each takes one thread, and the machine has several CPUs.
 
 use std::any::Any;
 use std::num::NonZero;
@@ -10,8 +10,9 @@ use std::thread;
 /// The result of one piece of work, or the message of its panic.
 pub(super) type Done<T> = Result<T, String>;
 
-/// Does the work `0..count` on all CPUs that this process may use, and returns the results in the order of the numbers.
-/// `finished` is told on the calling thread how many are done, and of each when it is.
+/// Executes the work `0..count` on all CPUs that this process may use, and returns the results in the order of the
+/// numbers. The calling thread calls `finished` with the number of finished results, and with each result when it is
+/// ready.
 pub(super) fn each<T: Send>(
     count: usize,
     work: impl Fn(usize) -> T + Sync,
@@ -52,7 +53,7 @@ pub(super) fn each<T: Send>(
         .collect()
 }
 
-/// Does `work` on a thread of its own.
+/// Executes `work` on a thread of its own.
 pub(super) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Done<T> {
     thread::scope(|scope| caught(scope.spawn(work)))
 }
@@ -73,7 +74,7 @@ fn text_of(panicked: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "it panicked".to_owned())
 }
 
-/// Keeps the story of a panic from being printed while `work` runs, because the caller is going to tell it.
+/// Suppresses the message of a panic while `work` runs, because the caller reports the panic.
 pub(super) fn without_stories<T>(work: impl FnOnce() -> T) -> T {
     let before = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

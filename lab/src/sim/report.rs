@@ -1,4 +1,4 @@
-//! The page with the outcome of a run.
+//! The outcome of a simulation as an HTML page.
 
 use maud::{Markup, html};
 use tickless_sim::{Distribution, Group, Outcome, Picos, Promise, Scenario};
@@ -11,7 +11,7 @@ use crate::plot::{self, Bar, Curve, OTHERS, TICKLESS};
 use crate::shown;
 use crate::units;
 
-/// The whole page. `twice` if determinism was checked too.
+/// Returns the whole page. `twice` is true if determinism was checked, too.
 pub(super) fn of(
     scenario: &Scenario,
     outcome: &Outcome,
@@ -72,7 +72,7 @@ fn promises(outcome: &Outcome, twice: bool) -> Markup {
     }
 }
 
-/// Returns the share of the total that was at least as late, for each time: in steps, because there may be few
+/// Returns, for each time, the share of all events that were at least as late: in steps, because there may be few
 /// different times.
 fn tail(times: &Distribution) -> Vec<(f64, f64)> {
     let total = times.count() as f64;
@@ -90,7 +90,7 @@ fn tail(times: &Distribution) -> Vec<(f64, f64)> {
     points
 }
 
-/// The curves of what was late, and of what the workloads noted.
+/// Draws the lateness of timers, and the records of the workloads, as curves.
 fn late(outcome: &Outcome) -> Result<Markup, Failure> {
     let curves = |all: &[(&str, &Distribution)]| -> Vec<Curve> {
         let all = all.iter().zip(TICKLESS);
@@ -139,7 +139,7 @@ fn share(part: Picos, all: u128) -> f64 {
     part.0 as f64 * 100.0 / all.max(1) as f64
 }
 
-/// Shortens the name of a group to the space beside a bar.
+/// Shortens the name of a group to the space next to a bar.
 fn label(group: &Group) -> String {
     const LONGEST: usize = 13;
     let name = summary::ranges(&group.cpus);
@@ -176,7 +176,7 @@ fn residency(outcome: &Outcome, group: &Group) -> Result<Markup, Failure> {
     Ok(figure(plot::bars(&bars)?, &caption))
 }
 
-/// A panel for each cost, with a bar for each group.
+/// Draws a panel for each cost, with a bar for each group.
 fn costs(outcome: &Outcome) -> Result<Markup, Failure> {
     type Of = fn(&Group) -> u64;
     let panels: [(&str, Of); 4] = [

@@ -1,4 +1,4 @@
-//! `tickless sim run`: one scenario.
+//! `tickless sim run`: runs one scenario.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::table::{Align, table};
 use crate::{page, stream, units};
 
-/// Runs a scenario: a machine, its policies, and what runs on it.
+/// Runs a scenario: a machine, its policies, and its workloads.
 ///
 /// The file is TOML; docs/simulator.md describes it. Times have a unit, CPUs are named as in 0,4-7, all, isolated or
 /// housekeeping, and unknown keys are refused.
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, exclusive = true)]
     list: bool,
 
-    /// Number that decides on everything that is drawn
+    /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     twice: bool,
 
-    /// Write everything that happens to this file, for `tickless verify`; `-` is standard output
+    /// Write all events to this file, for `tickless verify`; `-` is standard output
     ///
     /// It is compressed if the name ends in .gz. A second of a large machine may be several gigabytes.
     #[arg(long, value_name = "OUT.jsonl")]
@@ -64,11 +64,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     report: Option<PathBuf>,
 
-    /// Draw what happened from this moment on, instead of around what was broken first or the latest timer
+    /// Draw the run from this moment on, instead of around the first broken promise or the latest timer
     #[arg(long, value_name = "TIME", value_parser = moment, requires = "report")]
     timeline_from: Option<Picos>,
 
-    /// Draw as much of it
+    /// Length of the part of the run that is drawn
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "4ms", requires = "report")]
     timeline_for: Duration,
 
@@ -102,7 +102,7 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments or a bad
     )
 }
 
-/// The document for JSON. Times are picoseconds.
+/// The document for JSON, with times in picoseconds.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     scenario: &'r Scenario,
@@ -184,10 +184,10 @@ enum Message {
 /// The time between two checks of the waiting thread, which end the run or report the size of the trace.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The limit of a trace's size in bytes if none was given: larger ones are seldom meant.
+/// The default limit of a trace's size in bytes: a larger trace is seldom intended.
 const TRACE: u64 = 1 << 30;
 
-/// Runs it on a thread of its own, and says meanwhile how far it is.
+/// Runs the scenario on a thread of its own, and shows its progress meanwhile.
 fn awaited(
     scenario: &Scenario,
     arguments: &Arguments,
@@ -289,13 +289,13 @@ fn list() -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::Passed)
 }
 
-/// A moment of a run, from 0 on.
+/// Parses a moment of a run, from 0 on.
 fn moment(text: &str) -> Result<Picos, String> {
     Picos::parse(text)
         .ok_or_else(|| format!("{text:?} is no moment: write a number and a unit, such as 5ms"))
 }
 
-/// Runs it, with whatever of it is to be recorded.
+/// Runs the scenario, and records the trace and the timeline if they are requested.
 fn recorded(
     scenario: &Scenario,
     arguments: &Arguments,
@@ -361,7 +361,7 @@ fn run_with(scenario: &Scenario, arguments: &Arguments, mut sinks: Vec<SharedSin
     }
 }
 
-/// Records events for all of them.
+/// Passes each event on to several recorders.
 struct Several(Vec<SharedSink>);
 
 impl Sink for Several {

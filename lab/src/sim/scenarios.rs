@@ -1,6 +1,6 @@
-//! Scenarios that come with the command.
+//! The scenarios that come with the command.
 
-/// A scenario that comes with the command.
+/// The text of a scenario that comes with the command, and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shipped {
     pub(super) name: &'static str,
@@ -20,7 +20,7 @@ macro_rules! shipped {
     };
 }
 
-/// All of them, by name.
+/// All shipped scenarios, by name.
 pub(super) const SHIPPED: &[Shipped] = shipped![
     "compute",
     "coupled-steering",
@@ -35,7 +35,7 @@ pub(super) const SHIPPED: &[Shipped] = shipped![
     "start-cost",
 ];
 
-/// The one with this name.
+/// Returns the scenario with this name.
 pub(super) fn find(name: &str) -> Option<Shipped> {
     SHIPPED.iter().copied().find(|one| one.name == name)
 }
@@ -47,7 +47,7 @@ pub(super) fn names() -> String {
 }
 
 impl Shipped {
-    /// The first sentence about it, which its file begins with.
+    /// Returns the first sentence about the scenario, which is at the beginning of its file.
     pub(super) fn about(&self) -> String {
         let comment = self.text.lines().map_while(|line| line.strip_prefix("# "));
         let comment: Vec<&str> = comment.collect();

@@ -1,4 +1,4 @@
-//! The summary of a run's outcome, for people.
+//! The summary of a simulation's outcome, as text for people.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::shown;
 use crate::table::Grid;
 use crate::units;
 
-/// A time with three digits.
+/// Formats a time with three digits.
 pub(super) fn time(time: Picos) -> String {
     if time == Picos::ZERO {
         return "0".to_owned();
@@ -18,7 +18,7 @@ pub(super) fn time(time: Picos) -> String {
     units::nanos(time.0 as f64 / 1e3)
 }
 
-/// p50, p99 and max of times; dashes if there are none.
+/// Formats p50, p99 and max of times; dashes if there are no times.
 fn lateness(times: &Distribution) -> [String; 3] {
     if times.count() == 0 {
         return ["-", "-", "-"].map(str::to_owned);
@@ -26,7 +26,7 @@ fn lateness(times: &Distribution) -> [String; 3] {
     [times.percentile(500), times.percentile(990), times.max()].map(time)
 }
 
-/// Numbers as files write them: `0-3,7`.
+/// Formats CPU numbers as files write them: `0-3,7`.
 pub(super) fn ranges(cpus: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -57,7 +57,7 @@ pub(super) fn short_ranges(cpus: &[u32]) -> String {
     format!("{},... ({})", &text[..end], cpus.len())
 }
 
-/// The name that files have for a workload.
+/// Returns the name that files use for a workload.
 pub(super) fn kind(workload: &Workload) -> String {
     let value = serde_json::to_value(workload).unwrap_or_default();
     value["kind"].as_str().unwrap_or("?").to_owned()
@@ -76,7 +76,7 @@ const fn series(workload: &Workload) -> &'static [&'static str] {
     }
 }
 
-/// The whole summary.
+/// Returns the whole summary.
 pub(super) fn text(scenario: &Scenario, outcome: &Outcome) -> String {
     let mut out = format!(
         "tickless {}, seed {}: {}, {} on {} of {}\n",
@@ -166,7 +166,7 @@ fn placement(placed: &Placed) -> String {
     }
 }
 
-/// The name of a group: its CPUs.
+/// Returns the name of a group: its CPUs.
 fn name(group: &Group) -> String {
     let isolated = if group.isolated { " isolated" } else { "" };
     format!("{}{isolated}", short_ranges(&group.cpus))
@@ -326,7 +326,7 @@ fn clock(outcome: &Outcome) -> String {
     )
 }
 
-/// The plan of what went wrong, and how often it did.
+/// Describes the planned faults, and how often each happened.
 fn faults(outcome: &Outcome) -> String {
     let mut out = String::new();
     for fault in &outcome.faults {
@@ -354,7 +354,7 @@ fn faults(outcome: &Outcome) -> String {
     out
 }
 
-/// Each promise that was broken, with the first stories; one line if all were kept.
+/// Lists each broken promise with its first stories; one line if all promises were kept.
 fn promises(outcome: &Outcome) -> String {
     if outcome.holds() {
         return format!(
@@ -366,7 +366,7 @@ fn promises(outcome: &Outcome) -> String {
     broken(outcome)
 }
 
-/// The promises that were broken.
+/// Lists the broken promises.
 pub(super) fn broken(outcome: &Outcome) -> String {
     let mut out = String::new();
     for (promise, times) in &outcome.broken {
@@ -381,7 +381,7 @@ pub(super) fn broken(outcome: &Outcome) -> String {
     out
 }
 
-/// Stories that are told of each promise.
+/// The number of stories that are printed for each promise.
 const STORIES: usize = 3;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `--trace`: a recording as a file, one JSON object a line. docs/trace.md describes it.
+//! `--trace`: the writer of a recording to a file, with one JSON object a line. docs/trace.md describes the format.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,39 +12,39 @@ use crate::output::{OutFile, Place};
 use crate::stream::Stream;
 use crate::verify::{FORMAT, VERSION};
 
-/// The first line.
+/// The first line of a trace.
 #[derive(Debug, Serialize)]
 struct First<'r> {
     format: &'static str,
     version: u64,
-    /// The unit of times.
+    /// The unit of the trace's times.
     unit: &'static str,
     #[serde(flatten)]
     header: &'r Header,
 }
 
-/// The last line.
+/// The last line of a trace.
 #[derive(Debug, Serialize)]
 struct Last {
     time: u64,
     event: &'static str,
-    /// The number of lines, with the first and this.
+    /// The number of lines, the first and the last line included.
     lines: u64,
     queued: u64,
-    /// The digest of all lines before.
+    /// The digest of all lines before the last line.
     digest: String,
 }
 
-/// The size of a trace so far, for the thread that waits for it.
+/// The size of a trace so far, which the thread that waits for the trace reads.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Virtual time, in nanoseconds.
+    /// The virtual time so far, in nanoseconds.
     time: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Tally {
-    /// Virtual time in nanoseconds, and bytes.
+    /// Returns the virtual time in nanoseconds, and the number of bytes.
     pub(crate) fn now(&self) -> (u64, u64) {
         // Relaxed, as wherever they are written: figures for people.
         let time = self.time.load(Ordering::Relaxed);
@@ -59,22 +59,22 @@ pub(crate) struct Size {
     pub(crate) bytes: u64,
 }
 
-/// Writes what happens.
+/// A sink that writes the events of a run as a trace.
 pub(crate) struct Writer {
-    /// `None` once it was too large, and the file is gone.
+    /// The stream to the file; `None` after the trace became too large and its file was removed.
     stream: Option<Stream>,
     lines: u64,
     hash: Hash,
     failed: Option<serde_json::Error>,
     limit: u64,
     tally: Arc<Tally>,
-    /// The function that is called when the file becomes larger than that.
+    /// The function that is called when the file becomes larger than its limit.
     too_large: Box<dyn Fn()>,
 }
 
 impl Writer {
-    /// Writes to `file`, which is that of `place`, up to `limit` bytes. When there are more, nothing is left of the
-    /// file, and `too_large` is called.
+    /// Makes a writer of up to `limit` bytes to `file`, which was prepared for `place`. When the trace becomes larger,
+    /// the file is removed and `too_large` is called.
     pub(crate) fn new(
         file: OutFile,
         place: &Place,
@@ -119,7 +119,7 @@ impl Writer {
         self.tally.bytes.store(stream.written(), Ordering::Relaxed);
     }
 
-    /// The file is there, whole.
+    /// Completes the file, puts it in its place, and returns the size of the trace.
     pub(crate) fn finish(self) -> Result<Size, Failure> {
         if let Some(error) = self.failed {
             return Err(Failure::Machine(format!("cannot write JSON: {error}")));

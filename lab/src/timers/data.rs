@@ -1,4 +1,4 @@
-//! The output of `tickless timers --json`: the live state as data.
+//! The output of `tickless timers --json`: the live state of the timers as data.
 
 use serde_json::{Map, Value, json};
 use tickless::Stats;
@@ -10,8 +10,8 @@ use tickless::inspect::{
 
 use super::rows;
 
-/// The whole document. Times are nanoseconds of the monotonic clock unless a timer names another one; `null` is never,
-/// or not known.
+/// Returns the whole document. Times are nanoseconds of the monotonic clock unless a timer names another clock; `null`
+/// means never, or unknown.
 pub(super) fn document(snapshot: &Snapshot, stats: &Stats) -> Value {
     let counter = tickless::clock::time_stamp_counter();
     let stats: Map<_, _> = rows(stats)

@@ -1,4 +1,5 @@
-//! The migration hierarchy that the library would build for the CPUs of a machine: the real one, built in memory.
+//! The migration hierarchy that the library would build for the CPUs of a machine. The library's own code builds it, in
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,19 +15,19 @@ use tickless_sim::hierarchy::Cpus;
 use crate::failure::Failure;
 use crate::units;
 
-/// The CPUs that a hierarchy is made for.
+/// The CPUs for which a hierarchy is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Machine {
-    /// The CPUs that get a place, and the node of each, if it is known.
+    /// The CPUs that get a place in the hierarchy, each with its NUMA node if the node is known.
     cpus: BTreeMap<u32, Option<u32>>,
     /// The number of CPUs that may ever come online.
     possible: u32,
-    /// The CPUs among `cpus` that are not to be disturbed.
+    /// The CPUs among `cpus` that are isolated.
     isolated: CpuSet,
 }
 
 impl Machine {
-    /// The machine that was read.
+    /// Makes the machine from a topology that was read.
     pub(super) fn of(machine: &Topology) -> Self {
         let cpus = machine.cpus().iter();
         Self {
@@ -36,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// A machine that need not exist: `cpus` CPUs in `nodes` blocks of one size, or as near to it as can be.
+    /// Makes a machine that need not exist: `cpus` CPUs in `nodes` blocks of equal size, or as equal as possible.
     pub(super) fn invented(cpus: u32, nodes: u32, isolated: CpuSet) -> Self {
         // Rounded down: CPU numbers rise with their nodes.
         let node = |cpu: u32| u64::from(cpu) * u64::from(nodes) / u64::from(cpus);
@@ -48,7 +49,7 @@ impl Machine {
         }
     }
 
-    /// Returns the layout for all CPUs that may ever come online; the fullest node decides its height.
+    /// Returns the layout for all CPUs that may ever come online. The node with the most CPUs decides the height.
     fn layout(&self) -> Layout {
         let mut of_node = BTreeMap::<Option<u32>, u32>::new();
         for node in self.cpus.values() {
@@ -61,16 +62,16 @@ impl Machine {
     }
 }
 
-/// A group that was built.
+/// A group of the hierarchy that was built.
 #[derive(Debug)]
 struct Branch {
     level: usize,
     parent: Option<u32>,
     slot: u8,
     nodes: BTreeSet<Option<u32>>,
-    /// The CPUs below that take part.
+    /// The CPUs below the group that take part in the hierarchy.
     cpus: CpuSet,
-    /// The CPUs below that have a place and do not take part.
+    /// The CPUs below the group that have a place in the hierarchy and take no part.
     kept: CpuSet,
     groups: Vec<u32>,
 }
@@ -87,7 +88,7 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// Builds the hierarchy of `machine`, CPU after CPU in the order of their numbers.
+    /// Builds the hierarchy of `machine`. The CPUs are added in the order of their numbers.
     pub(super) fn of(machine: &Machine) -> Result<Self, Failure> {
         let layout = machine.layout();
         let highest = machine.cpus.last_key_value().map_or(0, |(cpu, _)| *cpu);
@@ -152,7 +153,7 @@ impl Drawing {
         out
     }
 
-    /// The lowest level whose groups may have CPUs of several nodes, if there are several.
+    /// Returns the lowest level at which a group may have CPUs of several nodes; `None` if the machine has one node.
     fn crossing(&self) -> Option<usize> {
         let cross = self.layout.cross_node_level();
         let mixes = self.branches[self.root as usize].nodes.len() > 1;
@@ -187,7 +188,7 @@ impl Drawing {
         }
     }
 
-    /// The same as data.
+    /// Returns the hierarchy as data for JSON.
     pub(super) fn document(&self) -> Value {
         let groups = self.branches.iter().enumerate().map(|(id, branch)| {
             json!({
@@ -214,7 +215,7 @@ impl Drawing {
     }
 }
 
-/// Reads the groups of a tree that is built, in the order of their numbers.
+/// Reads the groups of a built hierarchy, in the order of their numbers.
 fn branches(tree: &Hierarchy<Cpus>, machine: &Machine) -> Vec<Branch> {
     let mut branches: Vec<Branch> = (0..tree.groups())
         .map(|id| {
@@ -260,7 +261,7 @@ fn branches(tree: &Hierarchy<Cpus>, machine: &Machine) -> Vec<Branch> {
     branches
 }
 
-/// Node numbers as ranges, `0-3 and 5`; a dash for CPUs that do not tell theirs.
+/// Formats node numbers as ranges, `0-3 and 5`; a dash stands for CPUs without a known node.
 fn node_list(nodes: &BTreeSet<Option<u32>>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &node in nodes.iter().flatten() {

@@ -1,4 +1,4 @@
-//! The check of a whole trace: each event goes to the checkers that it concerns.
+//! The check of a whole trace: each event is passed to the checkers that it concerns.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::{COVERED, ISOLATED, LOST, MONOTONIC};
 use crate::failure::Failure;
 
-/// Events that tell of nothing that is checked.
+/// The events that no checker needs.
 const UNCHECKED: [&str; 15] = [
     "timer_move",
     "hrtimer_clamped",
@@ -29,7 +29,7 @@ const UNCHECKED: [&str; 15] = [
     "tmigr_handle_remote_cpu_done",
 ];
 
-/// Follows a trace.
+/// The checker of a trace, which is given the lines in order.
 #[derive(Debug)]
 pub(super) struct Checker {
     header: Header,
@@ -41,14 +41,14 @@ pub(super) struct Checker {
     last: Vec<i64>,
     /// The last clock reading of each CPU.
     read: Vec<i64>,
-    /// CPUs that were asked to look after others, and are about to.
+    /// The CPUs that were asked to expire the timers of others, and have not done so yet.
     heirs: BTreeSet<u32>,
     pub(super) findings: Findings,
-    /// Events that are missing at the end, as the last line says.
+    /// The number of events that are missing after the last line, according to the last line.
     pub(super) lost: u64,
 }
 
-/// Reads all of it. `each` gets each event that the checkers have taken.
+/// Checks the whole trace. `each` is called with each event after the checkers have taken it.
 pub(super) fn check(
     reader: &mut Reader,
     late_max: Option<u64>,
@@ -88,7 +88,7 @@ impl Checker {
         }
     }
 
-    /// Takes a line; says whether it is the end.
+    /// Takes a line, and returns true if it is the last line.
     fn take(&mut self, line: &Line) -> Result<bool, Failure> {
         let at = line.time("time")?;
         let event = line.text("event")?;
@@ -209,7 +209,7 @@ impl Checker {
         Ok(())
     }
 
-    /// `cpu` does something for `owner`.
+    /// Checks that `cpu`, if it is isolated, does nothing for another CPU: it did something for `owner`.
     fn disturbs(&mut self, cpu: Option<u32>, owner: u32, does: &str) {
         let Some(cpu) = cpu.filter(|cpu| self.isolated[*cpu as usize]) else {
             return;
@@ -233,7 +233,7 @@ impl Checker {
         Ok(())
     }
 
-    /// `cpu_idle`: `cpu` goes to sleep, or leaves that.
+    /// `cpu_idle`: `cpu` begins to sleep, or leaves sleep.
     fn idles(&mut self, line: &Line, at: i64, cpu: Option<u32>) -> Result<(), Failure> {
         let wakes = line.time_or_never("wakes")?;
         let Some(cpu) = cpu.filter(|_| !matches!(line.is_null("state"), Ok(true))) else {

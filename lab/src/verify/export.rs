@@ -1,6 +1,6 @@
-//! A trace as other tools read it: Chrome's trace events, which Perfetto shows, and the text of ftrace.
+//! A trace in the formats of other tools: Chrome's trace events, which Perfetto shows, and the text of ftrace.
 //!
-//! Both files are written while the trace is checked, and are there when the trace was whole, or not at all.
+//! Both files are written while the trace is checked. They get their names only if the trace was whole.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use super::read::Line;
 use crate::failure::Failure;
 use crate::output::{OutFile, Place};
 
-/// Bytes that are gathered before they are written.
+/// The number of bytes that are gathered before they are written.
 const BUFFER: usize = 1 << 18;
 
-/// The events that the kernel has, too; the text of ftrace leaves out the others.
+/// The events that the kernel has, too; the text of ftrace leaves out all other events.
 const KERNEL: [&str; 27] = [
     "cpu_idle",
     "hrtimer_cancel",
@@ -75,23 +75,23 @@ impl Growing {
     }
 }
 
-/// The files that a trace is written to while it is checked.
+/// The files to which a trace is exported while it is checked.
 #[derive(Debug)]
 pub(super) struct Export {
     chrome: Option<Growing>,
     ftrace: Option<Growing>,
-    /// The arrow that leads from the last start of each queued timer.
+    /// The number of the arrow that begins at the last start of each queued timer.
     arrows: HashMap<u64, u64>,
     /// The number of starts, which gives each arrow its number.
     starts: u64,
-    /// The lanes that have a name.
+    /// The lanes that have been given a name.
     named: HashSet<u32>,
-    /// The events that the text of ftrace leaves out.
+    /// The number of events that the text of ftrace leaves out.
     pub(super) left_out: u64,
 }
 
 impl Export {
-    /// Sees to it that the files can be written.
+    /// Prepares the files, or fails if one cannot be written.
     pub(super) fn new(chrome: Option<&Place>, ftrace: Option<&Place>) -> Result<Self, Failure> {
         let begin = "# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n";
         let process =
@@ -208,9 +208,10 @@ impl Export {
 
 const NANOS: i64 = 1_000_000_000;
 
-/// Returns the phase of an event and the name of its slice: what has a beginning and an end is a slice of its lane, and
-/// so is a start, from which an arrow leads: its end follows at once. A complete event would be shorter, but where a
-/// file has any, Perfetto's reader finds no end of a slice that begins and ends at one time.
+/// Returns the phase of an event and the name of its slice. An event with a beginning and an end is a slice of its
+/// lane. A start is a slice too, because an arrow begins at it; the end of that slice follows at once. A complete event
+/// would be shorter, but in a file with complete events Perfetto's reader finds no end of a slice that begins and ends
+/// at one time.
 fn phase_of(event: &str) -> (&'static str, &str) {
     const PAIRS: [&str; 4] = ["timer_expire", "hrtimer_expire", "irq_handler", "softirq"];
     if matches!(event, "timer_start" | "hrtimer_start") {
@@ -224,13 +225,13 @@ fn phase_of(event: &str) -> (&'static str, &str) {
     ("i", event)
 }
 
-/// Returns the keys of an event that are its own.
+/// Returns the keys that belong to this event only, without those that every event has.
 fn arguments(keys: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     let own = |key: &str| !matches!(key, "time" | "cpu" | "event");
     keys.iter().filter(move |(key, _)| own(key))
 }
 
-/// Returns the arguments of an event as text. Those events that readers of ftrace look into have the kernel's keys.
+/// Returns the arguments of an event as text. The events that readers of ftrace interpret have the kernel's keys.
 fn kernel_arguments(event: &str, keys: &Map<String, Value>, cpu: u32) -> String {
     let said = |key: &str| keys.get(key).map_or_else(String::new, word);
     let task = |key: &str| keys.get(key).and_then(Value::as_u64).map(|task| task + 1);
@@ -274,7 +275,7 @@ fn word(value: &Value) -> String {
     )
 }
 
-/// Text from a file, as one word of one line.
+/// Turns a text from a file into one word on one line.
 fn as_word(text: &str) -> String {
     let plain = |letter: char| {
         if letter.is_whitespace() || letter.is_control() {

@@ -1,4 +1,4 @@
-//! The findings of a verification: the checks, and those that failed.
+//! The findings of a verification: the promises that were checked, and the violations.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::PROMISES;
 
-/// Violations that are told; more are only counted.
+/// The largest number of violations that are described; further violations are only counted.
 const STORIES_MAX: usize = 20;
 
-/// A promise that was not kept.
+/// An event that broke a promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Violation {
     pub(super) line: u64,
@@ -19,7 +19,7 @@ pub(super) struct Violation {
     pub(super) what: String,
 }
 
-/// A promise, how often it was looked at, and how often it was not kept.
+/// A promise, the number of its checks, and the number of its violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Kept {
     pub(super) promise: &'static str,
@@ -27,14 +27,14 @@ pub(super) struct Kept {
     pub(super) broken: u64,
 }
 
-/// All of it.
+/// All findings of a verification.
 #[derive(Debug)]
 pub(super) struct Findings {
     kept: [Kept; PROMISES.len()],
     pub(super) violations: Vec<Violation>,
-    /// Events that this version does not know, and how many.
+    /// The names of the events that this version does not know, and the number of each.
     pub(super) unknown: BTreeMap<String, u64>,
-    /// The reader's line number.
+    /// The number of the line that the reader is at.
     pub(super) line: u64,
     pub(super) time: i64,
     pub(super) cpu: Option<u32>,
@@ -56,12 +56,12 @@ impl Findings {
         }
     }
 
-    /// Looks at the promise with this place in the list.
+    /// Counts a check of the promise at this place in the list.
     pub(super) const fn check(&mut self, promise: usize) {
         self.kept[promise].checks += 1;
     }
 
-    /// Records that the promise was broken.
+    /// Records a violation of the promise at this place in the list.
     pub(super) fn broken(&mut self, promise: usize, what: String) {
         self.kept[promise].broken += 1;
         if self.violations.len() < STORIES_MAX {

@@ -1,7 +1,7 @@
-//! `tickless verify`: a second opinion on a trace.
+//! `tickless verify`: an independent check of a trace.
 //!
-//! Nothing here is shared with the checkers of the simulator but the names of the promises: whatever made the trace,
-//! this follows what it says, and nothing else.
+//! The command shares nothing with the checkers of the simulator except the names of the promises. It follows only the
+//! contents of the trace, whichever program wrote the trace.
 
 mod check;
 mod export;
@@ -30,7 +30,7 @@ use read::Reader;
 
 /// The name of the format in the first line of a trace.
 pub(crate) const FORMAT: &str = "tickless-trace";
-/// The version that is written and read.
+/// The version of the format that is written and read.
 pub(crate) const VERSION: u64 = 1;
 
 /// The promises that a trace can show, by name.
@@ -59,9 +59,9 @@ const FLUSHED: usize = 9;
 
 /// Checks a trace: were the promises kept?
 ///
-/// A trace is what `tickless sim run --trace` writes; docs/trace.md describes it. It is read once, from the beginning
-/// to the end, and what is kept meanwhile is as much as there are timers at a time. A trace that is not whole is
-/// refused.
+/// A trace is the output of `tickless sim run --trace`; docs/trace.md describes it. It is read once, from the beginning
+/// to the end, and memory grows only with the number of timers that are queued at one time. A trace that is not whole
+/// is refused.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -95,20 +95,20 @@ Examples:
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments, or the file is no whole trace.";
 
-/// The document for JSON.
+/// The document for `--json`.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     holds: bool,
     lines: u64,
     promises: &'r [Kept],
-    /// The first of them.
+    /// The first violations.
     violations: &'r [Violation],
     unknown_events: &'r std::collections::BTreeMap<String, u64>,
-    /// Events that are missing behind the last line.
+    /// The number of events that are missing after the last line.
     lost: u64,
 }
 
-/// Progress is shown after so many lines.
+/// The number of lines after which progress is shown again.
 const OFTEN: u64 = 1 << 18;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {

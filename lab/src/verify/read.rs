@@ -1,4 +1,4 @@
-//! The reader of traces, line by line. Each error has file, line, key, and the correct input.
+//! The reader of traces, line by line. Each error names the file, the line, the key, and the correct input.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,10 +11,10 @@ use super::{FORMAT, VERSION};
 use crate::failure::Failure;
 use crate::hash::Hash;
 
-/// No line of a trace is longer; what is belongs to another kind of file.
+/// The greatest length of a line. A file with a longer line is no trace.
 const LONGEST: u64 = 1 << 20;
 
-/// A trace that is being read.
+/// A trace that is being read, line by line.
 pub(super) struct Reader {
     input: Box<dyn BufRead>,
     /// The name of the input, for messages.
@@ -24,7 +24,7 @@ pub(super) struct Reader {
     bytes: Vec<u8>,
 }
 
-/// One line: an object, and where it is.
+/// One line: an object, and the number of the line.
 #[derive(Debug)]
 pub(super) struct Line {
     name: String,
@@ -75,7 +75,7 @@ impl Reader {
         Failure::Input(format!("{}:{}: {what}", self.name, self.line))
     }
 
-    /// The first line.
+    /// Reads the first line.
     pub(super) fn header(&mut self) -> Result<Header, Failure> {
         let right = format!(
             "a trace begins with {{\"format\":\"{FORMAT}\",\"version\":{VERSION},...}}, see docs/trace.md"
@@ -105,7 +105,7 @@ impl Reader {
         line.header()
     }
 
-    /// The next line; `None` at the end of the file.
+    /// Reads the next line; `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Line>, Failure> {
         if self.line > 0 {
             let text = self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes);
@@ -149,7 +149,7 @@ impl Reader {
         }
     }
 
-    /// Checks what the last line says of the file, and that it is the last.
+    /// Checks the counts in the last line against the file, and checks that no line follows.
     pub(super) fn end(&mut self, last: &Line) -> Result<(), Failure> {
         let lines = last.whole("lines")?;
         if lines != self.line {
@@ -174,7 +174,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The file ended without saying so.
+    /// Returns the failure for a file that ended without a last line.
     pub(super) fn truncated(&self) -> Failure {
         self.wrong(
             "the trace ends here without a line {\"event\":\"end\",...}: it is not whole; record it again",
@@ -182,7 +182,8 @@ impl Reader {
     }
 }
 
-/// Uncompresses a compressed trace; its first bytes decide, as standard input has no name.
+/// Uncompresses a compressed trace. The first bytes decide whether it is compressed, because standard input has no
+/// name.
 fn uncompressed(name: &str, mut input: Box<dyn BufRead>) -> Result<Box<dyn BufRead>, Failure> {
     let wrong =
         |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {name}: {error}"));
@@ -198,12 +199,12 @@ fn uncompressed(name: &str, mut input: Box<dyn BufRead>) -> Result<Box<dyn BufRe
     Ok(input)
 }
 
-/// The first bytes of files of these formats.
+/// The first bytes of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 impl Line {
-    /// Returns the failure for a wrong key, with the right form.
+    /// Returns the failure for a wrong key, with the correct input.
     pub(super) fn wrong(&self, key: &str, what: &str, right: &str) -> Failure {
         Failure::Input(format!(
             "{}:{}: {key}: {what}; {right}",
@@ -230,17 +231,17 @@ impl Line {
         })
     }
 
-    /// A whole number, not below 0.
+    /// Reads a whole number that is not below 0.
     pub(super) fn whole(&self, key: &str) -> Result<u64, Failure> {
         self.as_kind(key, "a whole number from 0 on", Value::as_u64)
     }
 
-    /// A time of a clock.
+    /// Reads a time of a clock.
     pub(super) fn time(&self, key: &str) -> Result<i64, Failure> {
         self.as_kind(key, "a whole number of nanoseconds", Value::as_i64)
     }
 
-    /// A time, `i64::MAX` for never.
+    /// Reads a time, in which `i64::MAX` means never.
     pub(super) fn time_or_never(&self, key: &str) -> Result<i64, Failure> {
         let right = "a whole number of nanoseconds, or null for never";
         self.as_kind(key, right, |value| match value {
@@ -261,7 +262,7 @@ impl Line {
         Ok(self.get(key, "something, or null")?.is_null())
     }
 
-    /// A number below `limit` of things that are called `what`.
+    /// Reads a number below `limit`, which counts the things that `what` names.
     pub(super) fn number(&self, key: &str, what: &str, limit: u32) -> Result<u32, Failure> {
         let number = self.whole(key)?;
         let known = u32::try_from(number).ok().filter(|number| *number < limit);
@@ -274,7 +275,7 @@ impl Line {
         })
     }
 
-    /// Parses like [`number`](Self::number), or null.
+    /// Reads a number like [`number`](Self::number), or null.
     pub(super) fn number_or_null(
         &self,
         key: &str,
@@ -287,7 +288,7 @@ impl Line {
         self.number(key, what, limit).map(Some)
     }
 
-    /// A set of children, as bits.
+    /// Reads a set of children, as bits.
     pub(super) fn mask(&self, key: &str) -> Result<u16, Failure> {
         self.as_kind(key, "a set of children, 0 to 65535", |value| {
             u16::try_from(value.as_u64()?).ok()

@@ -1,4 +1,5 @@
-//! Traces of runs that keep their promises, of those that break one on purpose, and files that are no traces.
+//! Tests with traces of runs that keep their promises, traces of runs that break one on purpose, and files that are no
+//! traces.
 
 use std::cell::RefCell;
 use std::io::Cursor;
@@ -62,14 +63,14 @@ fn mixed(canary: Option<Promise>) -> Scenario {
     scenario
 }
 
-/// A short one.
+/// Returns a short scenario with the same timers.
 fn short() -> Scenario {
     let mut scenario = mixed(None);
     scenario.duration = Picos::from_millis(12);
     scenario
 }
 
-/// The trace of a run, as a file has it.
+/// Runs the scenario, and returns its outcome with the text of its trace.
 fn traced(scenario: &Scenario, seed: u64) -> (Outcome, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.jsonl");
@@ -98,7 +99,7 @@ fn verified_with(text: &str, late_max: Option<u64>) -> Result<Checker, String> {
     })
 }
 
-/// The promises that a trace shows to be broken.
+/// Returns the promises that a trace shows to be broken.
 fn broken(checker: &Checker) -> Vec<&'static str> {
     let kept = checker.findings.kept().iter();
     kept.filter(|one| one.broken > 0)
@@ -106,7 +107,7 @@ fn broken(checker: &Checker) -> Vec<&'static str> {
         .collect()
 }
 
-/// The same lines with a last one that is right, but for a digest.
+/// Joins the lines, and gives the last line the correct number of lines and no digest.
 fn signed(lines: &[&str]) -> String {
     let last = lines.last().expect("there is one");
     let (head, _) = last.split_once("\"lines\"").expect("it is the end");
@@ -120,7 +121,7 @@ fn signed(lines: &[&str]) -> String {
     text
 }
 
-/// The number behind a key.
+/// Returns the number after a key.
 fn number(line: &str, key: &str) -> u64 {
     let (_, rest) = line
         .split_once(&format!("\"{key}\":"))
@@ -185,7 +186,7 @@ fn every_canary_is_caught_in_its_trace() {
     }
 }
 
-/// Promises that a run and its trace look at in the same moments.
+/// The promises that the checkers of a run and those of its trace check at the same moments.
 const SAME_MOMENTS: [Promise; 5] = [
     Promise::NeverEarly,
     Promise::NeverLost,
@@ -351,7 +352,7 @@ fn a_trace_that_is_cut_off_is_refused_wherever_that_is() {
     }
 }
 
-/// A small trace, by hand.
+/// A small trace, written by hand.
 const SMALL: &str = concat!(
     r#"{"format":"tickless-trace","version":1,"unit":"ns","cpus":2,"tick":1000000,"late_max":3000000,"isolated":[1]}"#,
     "\n",

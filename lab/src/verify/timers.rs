@@ -1,4 +1,4 @@
-//! Timers: each is armed, and then it fires in time, or is cancelled, or is queued still.
+//! The check of timers: each timer is started, and then it fires in time, is cancelled, or is still queued at the end.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,13 +11,13 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug)]
 struct Armed {
     of_cpu: u32,
-    /// The time before which it must not fire.
+    /// The time before which the timer must not fire.
     earliest: i64,
-    /// The time from which it counts as late.
+    /// The time from which the timer counts as late.
     due: i64,
-    /// True if it wakes no CPU, so that any lateness is allowed.
+    /// True if the timer wakes no CPU, so that any lateness is allowed.
     is_deferrable: bool,
-    /// Another CPU may run it; it is due in this tick.
+    /// The tick in which the timer is due; `None` for a timer that no other CPU may run.
     bucket: Option<u64>,
     line: u64,
 }
@@ -25,18 +25,18 @@ struct Armed {
 #[derive(Clone, Copy, Debug, Default)]
 struct Timer {
     armed: Option<Armed>,
-    /// The CPU that executes its callback.
+    /// The CPU that executes the timer's callback.
     running_on: Option<u32>,
 }
 
-/// All timers that are queued or run.
+/// All timers that are queued or whose callbacks run.
 #[derive(Debug)]
 pub(super) struct Timers {
     cpus: u32,
     tick: u64,
     late_max: i64,
     live: HashMap<u64, Timer>,
-    /// The timers of each CPU that others may run, the first one first.
+    /// The timers of each CPU that other CPUs may run, sorted by their due ticks.
     movable: Vec<BTreeSet<(u64, u64)>>,
 }
 
@@ -59,7 +59,7 @@ impl Timers {
         nanos(tick.saturating_mul(self.tick))
     }
 
-    /// Returns the due time of the first timer of `cpu` that others may run.
+    /// Returns the due time of the first timer of `cpu` that other CPUs may run.
     pub(super) fn first_movable(&self, cpu: u32) -> Option<i64> {
         let (bucket, _) = self.movable[cpu as usize].first()?;
         Some(self.began(*bucket))
@@ -138,7 +138,8 @@ impl Timers {
         Ok(())
     }
 
-    /// `hrtimer_expire_entry` of a timer on a clock that may be set: it was due when the interrupt read that clock.
+    /// `hrtimer_expire_entry` of a timer on a clock that may be set: checks that the timer was due when the interrupt
+    /// read that clock.
     pub(super) fn wall_fires(&self, line: &Line, to: &mut Findings) -> Result<(), Failure> {
         let timer = self.live.get(&line.whole("hrtimer")?);
         let is_wall = |armed: Armed| armed.earliest == i64::MIN;
@@ -153,7 +154,7 @@ impl Timers {
         Ok(())
     }
 
-    /// `timer_queued` and `hrtimer_queued`: it was queued when the trace began, and that is all that is known.
+    /// `timer_queued` and `hrtimer_queued`: the timer was queued when the trace began, and nothing else is known of it.
     pub(super) fn was_queued(&mut self, id: u64, line: u64, to: &mut Findings) {
         to.check(LOST);
         let timer = self.live.entry(id).or_default();
@@ -211,7 +212,7 @@ impl Timers {
         Some(armed)
     }
 
-    /// Removes a timer that neither waits nor runs.
+    /// Removes a timer that is not queued and whose callback does not run.
     fn forget(&mut self, id: u64) {
         let is_over = |timer: &Timer| timer.armed.is_none() && timer.running_on.is_none();
         if self.live.get(&id).is_some_and(is_over) {
@@ -231,7 +232,7 @@ impl Timers {
         self.forget(id);
     }
 
-    /// `timer_delete_sync`: a program was told that the timer is gone.
+    /// `timer_delete_sync`: a call told a program that the timer is cancelled and its callback does not run.
     pub(super) fn deleted(&mut self, id: u64, cpu: Option<u32>, to: &mut Findings) {
         to.check(CANCEL);
         let Some(timer) = self.live.get(&id) else {
@@ -251,8 +252,8 @@ impl Timers {
         }
     }
 
-    /// `timer_expire_entry` and `hrtimer_expire_entry`, `at` the moment; `is_before` says that it is before its time by
-    /// what the CPU goes by. Returns whose it was.
+    /// `timer_expire_entry` and `hrtimer_expire_entry` at the time `at`. `is_before` is true if the CPU's own clock
+    /// says that the timer fires before its time. Returns the CPU to which the timer belonged.
     pub(super) fn fires(
         &mut self,
         id: u64,
@@ -305,7 +306,8 @@ impl Timers {
         self.forget(id);
     }
 
-    /// The trace ends at `end`. A CPU that `is_busy` then is not late yet.
+    /// Checks the timers that are still queued when the trace ends at `end`. No timer of a CPU that `is_busy` at the
+    /// end counts as late.
     pub(super) fn end(&self, end: i64, is_busy: impl Fn(u32) -> bool, to: &mut Findings) {
         let mut left: Vec<(&u64, &Armed)> = Vec::new();
         left.extend(

@@ -1,4 +1,5 @@
-//! The hierarchy: which CPU looks after which, as its state words and events say.
+//! The check of the hierarchy: which CPU expires the timers of which other CPU, according to the state words and
+//! events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ struct Group {
     parent: Option<u32>,
     active: u16,
     migrator: Option<u16>,
-    /// The greatest number of a change, if there was one.
+    /// The greatest number of a change of the state; `None` before the first.
     seq: Option<u64>,
     /// The number of the first change in the trace: those before it may be told behind it.
     began: u64,
@@ -26,15 +27,15 @@ struct Node {
     wakeup: i64,
 }
 
-/// The most changes of a group that may be told behind a later one: that many CPUs are in the middle of one.
+/// The most changes of a group that may be missing while a later one was reported: each of so many CPUs makes one.
 const AHEAD_MAX: u64 = 4_096;
 
-/// The tree.
+/// The hierarchy, as the events of the trace describe it.
 #[derive(Debug)]
 pub(super) struct Tree {
     groups: Vec<Group>,
     nodes: Vec<Node>,
-    /// Promises, the first one first.
+    /// The promises of the CPUs, the earliest first.
     promised: BTreeSet<(i64, u32)>,
     /// The changes, by group and number, that were passed over, and the lines that did so.
     missing: BTreeMap<(u32, u64), u64>,
@@ -71,7 +72,7 @@ impl Tree {
         )
     }
 
-    /// `tmigr_group_set`: a group is there.
+    /// `tmigr_group_set`: a group was made.
     pub(super) fn make(&mut self, line: &Line) -> Result<(), Failure> {
         let id = line.whole("group")?;
         if id != self.groups.len() as u64 {
@@ -207,7 +208,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The trace ends: each change that was passed over should have been told.
+    /// Checks, at the end of the trace, that each change that was missing was reported later.
     pub(super) fn end(&self, to: &mut Findings) {
         let last = to.line;
         for ((group, seq), line) in &self.missing {

@@ -1,4 +1,4 @@
-//! Running the command as a user does.
+//! Functions that run the command as a user does.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory of its own for a test, in which the command runs.
+/// A directory for one test, in which the command runs.
 pub(crate) struct Place {
     directory: TempDir,
 }
@@ -38,14 +38,14 @@ impl Place {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments)
             .output()
             .expect("the command starts")
     }
 
-    /// Runs it with `first` and the words of `line`: its exit code, and what it printed on both outputs.
+    /// Runs the command with `first` and the words of `line`, and returns its exit code and both of its outputs.
     pub(crate) fn says(&self, first: &[&str], line: &str) -> (Option<i32>, String, String) {
         let line: Vec<_> = line.split_whitespace().collect();
         let output = self.run(&[first, &line].concat());
@@ -53,7 +53,7 @@ impl Place {
         (code, text(&output.stdout), error)
     }
 
-    /// Runs it with this on standard input.
+    /// Runs the command with `input` on standard input.
     pub(crate) fn fed(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut command = self.command(arguments);
         let mut child = spawn(command.stdin(Stdio::piped()));
@@ -64,7 +64,8 @@ impl Place {
         child.wait_with_output().expect("it ends")
     }
 
-    /// Runs it with a reader of its standard output that left: it ends well, and prints nothing.
+    /// Runs the command while the reader of its standard output has left, and checks that the command ends well and
+    /// prints nothing.
     pub(crate) fn unread(&self, arguments: &[&str]) {
         let mut child = spawn(&mut self.command(arguments));
         drop(child.stdout.take());
@@ -72,8 +73,9 @@ impl Place {
         assert_eq!(end(&output), (Some(0), String::new()));
     }
 
-    /// Runs it with `first` and each of the argument lists in turn: each is refused as nonsense, with what would be
-    /// right, nothing comes of it on standard output, and no file.
+    /// Runs the command with `first` and each of the argument lists in turn. Checks that each run is refused as
+    /// nonsense, that the message names the right input, and that the run writes neither to standard output nor to a
+    /// file.
     pub(crate) fn refuses(&self, first: &[&str], nonsense: &[(&[&str], &str)]) {
         for (arguments, says) in nonsense {
             let output = self.run(&[first, arguments].concat());
@@ -85,7 +87,7 @@ impl Place {
         assert!(self.files().is_empty());
     }
 
-    /// Returns the names of the files in the directory, temporary files that were left behind included.
+    /// Returns the names of the files in the directory, including temporary files that were left over.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = self.directory.path().read_dir().expect("it is a directory");
         let name = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -102,7 +104,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("output is text")
 }
 
-/// Returns the exit code, and what was said on standard error. It leaves out the library's report of a thread that took
+/// Returns the exit code and the text on standard error. The text leaves out the library's report of a thread that took
 /// no turns: on a busy machine a thread may lose its CPU for longer than a turn may take.
 pub(crate) fn end(output: &Output) -> (Option<i32>, String) {
     let error = text(&output.stderr);
@@ -128,7 +130,7 @@ pub(crate) fn json_file(path: &Path) -> Value {
     json(&std::fs::read(path).expect("the file was written"))
 }
 
-/// A command that runs. It ends with the test that started it, also where that fails.
+/// A running command. The command ends with the test that started it, even if the test fails.
 pub(crate) struct Running(Option<Child>);
 
 impl Running {
@@ -162,17 +164,17 @@ impl Drop for Running {
     }
 }
 
-/// Starts it, with pipes for what it prints.
+/// Starts the command, with pipes for its outputs.
 fn spawn(command: &mut Command) -> Running {
     running(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
-/// Starts it, with what it prints as `command` has it.
+/// Starts the command, with its outputs as `command` configures them.
 pub(crate) fn running(command: &mut Command) -> Running {
     Running(Some(command.spawn().expect("the command starts")))
 }
 
-/// Starts it, and waits until it has printed its first line.
+/// Starts the command, and waits until it has printed its first line.
 pub(crate) fn started(
     command: &mut Command,
 ) -> (Running, BufReader<std::process::ChildStdout>, String) {
@@ -183,7 +185,7 @@ pub(crate) fn started(
     (child, out, line)
 }
 
-/// Waits until the command catches the signals that end it, however long the system takes to start it.
+/// Waits until the command catches the signals that end it, however long the system takes to start the command.
 pub(crate) fn until_signals_are_caught(child: &Child) {
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));

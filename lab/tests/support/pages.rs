@@ -1,4 +1,4 @@
-//! The fenced blocks of the pages, and the tools that execute them where the machine has them.
+//! The fenced blocks of the pages, and the tools that execute the blocks if the machine has them.
 
 use std::fs;
 use std::io::Write;
@@ -10,11 +10,11 @@ use super::{Place, text};
 /// A fenced block of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// The path of the page below the root of the tree.
+    /// The path of the page, relative to the root of the tree.
     pub(crate) page: String,
-    /// The line of its opening fence.
+    /// The line of the block's opening fence.
     pub(crate) line: usize,
-    /// The language behind the fence.
+    /// The language after the opening fence.
     pub(crate) language: String,
     pub(crate) text: String,
 }
@@ -70,14 +70,14 @@ pub(crate) fn block(page: &str, language: &str, part: &str) -> Block {
     first.unwrap_or_else(|| panic!("{page}: no block in {language} with {part:?}"))
 }
 
-/// Reports on standard error a part of a test that does not run.
+/// Reports on standard error that a part of a test is skipped.
 fn skip(what: &str, because: &str) {
     let _best_effort = writeln!(std::io::stderr(), "\nskipped: {what}, because {because}");
 }
 
 impl Block {
-    /// Executes a block in SQL, Python or shell in the directory of `place`, and returns its output; `None` where the
-    /// machine lacks the tool. Panics if the tool reports an error.
+    /// Executes a block in SQL, Python or shell in the directory of `place`, and returns the block's output; `None` if
+    /// the machine lacks the tool. Panics if the tool reports an error.
     #[track_caller]
     pub(crate) fn execute(&self, place: &Place) -> Option<String> {
         let mut command = match self.language.as_str() {
@@ -119,6 +119,6 @@ impl Block {
     }
 }
 
-/// Runs the SQL in its first argument, and prints each row as a list in JSON.
+/// A Python program that runs the SQL in its first argument, and prints each row as a list in JSON.
 const DUCKDB: &str = "import duckdb, json, sys
 for row in duckdb.sql(sys.argv[1]).fetchall(): print(json.dumps(row, default=float))";

@@ -1,8 +1,8 @@
-//! The adapters, against the crates that they are for.
+//! The check of the adapters, against the crates for which they are made.
 //!
-//! They are a workspace of their own, because what they build on is large: QUIC, TLS, a resolver. So the step runs only
-//! when it is asked for. Its budget is ten minutes with nothing built, of two processors that others use too, and one
-//! minute after that.
+//! The adapters are a workspace of their own, because their dependencies are large: QUIC, TLS, a resolver. So the step
+//! runs only if it is named. Its budget is ten minutes for a first build, on two processors that other programs use
+//! too, and one minute afterwards.
 
 use super::moved;
 use super::run::Run;
@@ -10,7 +10,8 @@ use crate::invocation::Invocation;
 
 const MANIFEST: [&str; 2] = ["--manifest-path", "adapters/Cargo.toml"];
 
-/// Each adapter is built alone: features of crates built together add up.
+/// The features of the adapters. Each adapter is built alone, because features of crates that are built together add
+/// up.
 const FEATURES: [&str; 9] = [
     "backon",
     "embassy",
@@ -48,7 +49,7 @@ fn line(run: &Run<'_>, command: &[&str]) -> Invocation {
         .arg(target.join("adapters").display().to_string())
 }
 
-/// Reports why what the adapters build on is not to be had, if it is not.
+/// Fetches the dependencies of the adapters, or returns the reason why they cannot be fetched.
 fn fetched(run: &Run<'_>) -> Result<(), String> {
     let fetch = Invocation::cargo(&["fetch", "--locked"]).args(&MANIFEST);
     let captured = fetch.capture(run.root())?;
@@ -68,7 +69,7 @@ mod tests {
 
     use super::FEATURES;
 
-    /// The manifest is read as text: the workspace is not this one.
+    /// The test reads the manifest as text, because the adapters are in another workspace.
     #[test]
     fn each_feature_of_the_adapters_is_built_alone() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../adapters/Cargo.toml");

@@ -1,8 +1,8 @@
-//! The book of the pages: mdbook builds it, and each link in it is followed to its file and its heading.
+//! The check of the book of the pages: mdbook builds the book, and the step follows each link in it to its file and its
+//! heading.
 //!
-//! `tidy` compares the links of the sources with the files that git tracks. It does not see what becomes of them: a
-//! page that the table of contents lacks, a heading whose anchor mdbook spells in another way, an image that is not
-//! copied.
+//! `tidy` compares the links of the sources with the files that git tracks. It does not see the result: a page that the
+//! table of contents lacks, a heading whose anchor mdbook spells in another way, an image that is not copied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -11,12 +11,12 @@ use super::run::Run;
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
 
-/// The program that makes a book of the pages.
+/// The program that builds the book of the pages.
 const BOOK: &str = "mdbook";
-/// Pages whose links are those of others again, or begin at the root of a server.
+/// Pages that repeat the links of other pages, or whose links begin at the root of a server.
 const COPIES: [&str; 3] = ["print.html", "404.html", "toc.html"];
 
-/// Makes the pages a book, where there is a program for it, and refuses links that lead nowhere in it.
+/// Builds the book if the machine has mdbook, and refuses links that lead nowhere in it.
 pub(super) fn build(run: &mut Run<'_>) -> Result<(), String> {
     if !is_installed(BOOK) {
         run.skip("the book of the pages", "there is no mdbook");
@@ -35,7 +35,7 @@ pub(super) fn build(run: &mut Run<'_>) -> Result<(), String> {
     ))
 }
 
-/// Files of a book by their paths below it; the text of pages, and nothing of others.
+/// The files of a book by their paths relative to the book. Pages have their text, and other files have none.
 type Book = BTreeMap<PathBuf, Option<String>>;
 
 fn read(directory: &Path) -> Result<Book, String> {
@@ -93,7 +93,8 @@ fn broken_links(book: &Book) -> Vec<String> {
     broken.into_iter().collect()
 }
 
-/// Returns the values of `attribute` in the tags of `page`; text and code have their quotes or brackets escaped.
+/// Returns the values of `attribute` in the tags of `page`. Text and code have their quotes or brackets escaped, so
+/// they match no tag.
 fn values<'p>(page: &'p str, attribute: &str) -> impl Iterator<Item = &'p str> {
     let begin = format!(" {attribute}=\"");
     let tags = page.split('<').skip(1);
@@ -104,7 +105,7 @@ fn values<'p>(page: &'p str, attribute: &str) -> impl Iterator<Item = &'p str> {
     })
 }
 
-/// Returns the path below the book of `file` as `page` names it; `None` if that is outside.
+/// Returns the path, relative to the book, of the file that `page` names as `file`; `None` if it is outside the book.
 fn resolved(page: &Path, file: &str) -> Option<PathBuf> {
     if file.is_empty() {
         return Some(page.to_owned());

@@ -1,9 +1,9 @@
-//! The files that changed since the tests last passed, so that a hurried check runs only the tests of those.
+//! The files that changed since the tests last passed. A quick check runs only the tests of these files.
 //!
 //! Digests of all files are kept in `target/xtask/tested.json`. A changed file belongs to the package in whose
-//! directory it lies, and to those that include it in their source, as the guide is included by the crate whose
-//! doctests it is. Where a lone file under `tests/` changed, that test program is enough; the manifests of the
-//! workspace belong to all packages.
+//! directory it lies, and to the packages that include it in their source: the guide, for example, is included by the
+//! crate whose doctests it contains. If only a file directly under `tests/` changed, the step runs that test program
+//! only. The manifests of the workspace belong to all packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::Workspace;
 
-/// The file that holds the digests, below the root.
+/// The file that holds the digests, relative to the root.
 const KEPT: &str = "target/xtask/tested.json";
 
 /// The manifests on which all packages depend.
 const OF_ALL: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 
-/// The files of the checkout.
+/// The files of the checkout, with their digests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sources {
     digests: BTreeMap<String, u64>,
-    /// The paths of the files that others include, for each file.
+    /// The paths of the files that each file includes.
     includes: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Tests to run.
+/// The tests of one package that have to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) package: String,
-    /// The names of test programs; `None` for all of the package.
+    /// The names of test programs; `None` for all tests of the package.
     pub(super) tests: Option<Vec<String>>,
 }
 
@@ -70,7 +70,7 @@ impl Sources {
         }
     }
 
-    /// Reads the kept digests; empty if the file cannot be read.
+    /// Reads the kept digests; returns none if the file cannot be read.
     pub(super) fn load(root: &Path) -> Self {
         let kept = fs::read_to_string(root.join(KEPT)).unwrap_or_default();
         Self {
@@ -79,7 +79,7 @@ impl Sources {
         }
     }
 
-    /// Keeps them as those whose tests passed.
+    /// Keeps the digests of these files, whose tests passed.
     pub(super) fn save(&self, root: &Path) -> Result<(), String> {
         let path = root.join(KEPT);
         let cannot = |error: std::io::Error| format!("cannot write {KEPT}: {error}");
@@ -90,7 +90,7 @@ impl Sources {
         fs::write(path, text).map_err(cannot)
     }
 
-    /// The tests of what differs from `before`, in the order of the members.
+    /// Returns the tests of the files that differ from `before`, in the order of the members.
     pub(super) fn changed_since(&self, before: &Self, workspace: &Workspace) -> Vec<Wanted> {
         let paths: BTreeSet<&String> = self.digests.keys().chain(before.digests.keys()).collect();
         let mut changed: BTreeSet<&str> = paths
@@ -123,7 +123,7 @@ impl Sources {
     }
 }
 
-/// The test programs of a package in which the files at `paths` changed: `Some(None)` for all of them.
+/// Returns the test programs of a package in which the files at `paths` changed; `Some(None)` stands for all tests.
 fn programs<'p>(paths: impl Iterator<Item = &'p str>) -> Option<Option<Vec<String>>> {
     let mut names = Vec::new();
     let mut is_empty = true;
@@ -141,7 +141,7 @@ fn programs<'p>(paths: impl Iterator<Item = &'p str>) -> Option<Option<Vec<Strin
     (!is_empty).then_some(lone.then_some(names))
 }
 
-/// The path of what the file at `path` calls `included`, both below the root.
+/// Returns the path of the file that the file at `path` includes as `included`. Both paths are relative to the root.
 fn resolved(path: &str, included: &str) -> Option<String> {
     let mut resolved = PathBuf::from(path);
     resolved.pop();
@@ -186,7 +186,7 @@ mod tests {
         ("docs/guide.md", "text"),
     ];
 
-    /// Returns the tests that a change of the file at `path` to `text` calls for.
+    /// Returns the tests that have to run after the file at `path` changed to `text`.
     fn wanted_after(path: &str, text: &str) -> Vec<Wanted> {
         let sample = workspace(
             &[library("one", json!([])), library("two", json!([]))],

@@ -1,7 +1,7 @@
 //! The check of the library's dependencies: licences, sources, and the walls between its crates.
 //!
-//! The output of `cargo metadata` is enough for the part of a dependency checker that works without a network.
-//! Advisories are the other part, and are not looked at here.
+//! The output of `cargo metadata` is enough for the part of a dependency checker that works without a network. The
+//! other part is advisories, which this step does not check.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::run::Run;
 use super::walls;
 use crate::workspace::{Package, Workspace};
 
-/// The licences that a user of the library may be made to accept.
+/// The licences that a user of the library may have to accept.
 const FOR_USERS: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -25,10 +25,11 @@ const FOR_USERS: &[&str] = &[
     "Zlib",
 ];
 
-/// The licences that tools and tests may need besides: they bind those who change such a package, and reach no user.
+/// The licences that tools and tests may have in addition: these bind those who change such a package, and do not reach
+/// users of the library.
 const FOR_TOOLS: &[&str] = &["MPL-2.0", "MPL-2.0+"];
 
-/// The one registry that packages come from.
+/// The only registry from which packages come.
 const REGISTRY: &str = concat!(
     "registry+https://github.com/rust-lang/crates",
     ".",
@@ -113,7 +114,7 @@ mod tests {
         package
     }
 
-    /// The faults when a library needs `package`, by an edge of `kind`.
+    /// Returns the faults if a library depends on `package` by an edge of `kind`.
     fn faults(package: Value, kind: Option<&str>) -> Vec<String> {
         let name = package["name"].as_str().unwrap().to_owned();
         faults_of_packages(&workspace(

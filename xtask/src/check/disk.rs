@@ -1,9 +1,9 @@
-//! Room on the disk: checked before the first step, so that no step dies in its middle for want of it.
+//! The check of the disk space before the first step, so that no step fails half-way because the disk is full.
 //!
-//! A whole check leaves [`WHOLE`] behind, about half of it what the compiler keeps for the next change of a crate
-//! (`incremental`). To keep that takes a fifth of a build, so a check that begins with none of it, as one of a clean
-//! clone does, keeps none either. Where the whole does not fit, the check runs *lean*: it keeps nothing for the next
-//! change, and throws away what only a finished step needed. Where that does not fit either, it does not begin.
+//! A whole check leaves [`WHOLE`] on the disk. About half of it is what the compiler keeps for the next change of a
+//! crate (`incremental`). Keeping it takes a fifth of a build, so a check that begins without any of it, as in a clean
+//! clone, keeps none either. If the whole does not fit, the check runs *lean*: it keeps nothing for the next change,
+//! and removes the files that only a finished step needed. If the lean check does not fit either, it does not begin.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,22 +15,22 @@ use crate::invocation::Invocation;
 /// The disk space that a whole check leaves behind after it began with an empty target directory, in MiB: 5,291 at
 /// commit f3c41ae. The rest is for growth.
 const WHOLE: u64 = 6_500;
-/// The most that a lean one takes at a time: 2,900 of these, and one later step at a time.
+/// The most disk space that a lean check takes at a time, in MiB: 2,900, and in addition that of one later step at a
+/// time.
 const LEAN: u64 = 4_200;
 
-/// The use that the steps make of the disk.
+/// The way in which the steps use the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Roomy,
-    /// The disk has room for one check, so that nothing is kept for the next change.
+    /// The disk has enough space for one check, so that nothing is kept for the next change.
     Fresh,
     /// See the module documentation.
     Lean,
 }
 
 impl Plan {
-    /// Returns this, or [`Fresh`](Self::Fresh) if the compiler kept nothing in `target` but what it built this program
-    /// from.
+    /// Returns this plan, or [`Fresh`](Self::Fresh) if the compiler kept nothing in `target` except for this program.
     fn kept_by(self, target: &Path) -> Self {
         let kept = std::fs::read_dir(target.join("debug/incremental"));
         let of_others = |name: &OsStr| !name.to_string_lossy().starts_with("xtask-");
@@ -53,13 +53,13 @@ pub(super) fn plan(root: &Path) -> Result<Plan, String> {
     Ok(plan.kept_by(&target))
 }
 
-/// Returns the space that the checkout at `root` uses and has left, for the end of a check.
+/// Returns the space that the checkout at `root` uses and the space that is left, for the end of a check.
 pub(super) fn account(root: &Path) -> Result<String, String> {
     let (used, free) = (used(&target(root))?, free(root)?);
     Ok(format!("disk: target has {used} MiB, {free} MiB are free"))
 }
 
-/// Throws away what only `step` needed.
+/// Removes the files that only `step` needed.
 pub(super) fn clear_after(root: &Path, step: Step) -> Result<(), String> {
     let directory = match step {
         Step::TestRelease => target(root).join("testrelease"),
@@ -76,7 +76,8 @@ pub(super) fn clear_after(root: &Path, step: Step) -> Result<(), String> {
     }
 }
 
-/// The plan for a target directory that has `used` MiB where `free` are left, and a text that says so.
+/// Returns the plan for a target directory that has `used` MiB on a disk with `free` MiB left, and a text that explains
+/// the plan.
 fn choose(used: u64, free: u64) -> Result<(Plan, String), String> {
     let missing = |need: u64| need.saturating_sub(used);
     let have = format!("target has {used} MiB, {free} MiB are free");
@@ -122,7 +123,7 @@ fn free(directory: &Path) -> Result<u64, String> {
     first_number(available).ok_or_else(|| format!("`{line}` says no size"))
 }
 
-/// KiB at the beginning of `text`, as MiB, rounded down.
+/// Reads the KiB at the beginning of `text`, and returns MiB, rounded down.
 fn first_number(text: &str) -> Option<u64> {
     let kibibytes: u64 = text.split_whitespace().next()?.parse().ok()?;
     Some(kibibytes / 1024)

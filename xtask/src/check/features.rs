@@ -1,8 +1,9 @@
-//! The feature matrix: which sets of features are built, written out.
+//! The feature matrix: the list of the feature sets that are built.
 //!
-//! All combinations would be too many, and "all on" hides a feature that forgot to ask for another. So the sets that
-//! matter are chosen by a person, one line a package, and the step compares them with what `cargo metadata` says: a
-//! feature that no set contains is an error, and so is a line about something that is gone.
+//! All combinations would be too many, and a build with all features hides a feature that forgot to enable another one.
+//! So a person chooses the sets that matter, one line for each package. The step compares the sets with the output of
+//! `cargo metadata`: a feature that no set contains is an error, and so is a line about a feature or package that no
+//! longer exists.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +11,15 @@ use super::run::Run;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// The sets of features to build one package with, each besides none at all.
+/// The feature sets with which one package is built, in addition to the build without features.
 struct Row {
     package: &'static str,
     sets: &'static [&'static [&'static str]],
 }
 
-/// One line for each package that has features; `default` is a feature like any other.
+/// The lines of the matrix, one for each package that has features; `default` is a feature like any other.
 ///
-/// The libraries are also built alone without features, and need no line for that.
+/// The libraries are also built alone without features, and need no line for that build.
 const MATRIX: &[Row] = &[
     Row {
         package: "tickless",
@@ -101,8 +102,8 @@ fn faults(workspace: &Workspace, matrix: &[Row]) -> Vec<String> {
 
 /// Returns the builds: each library and each package of the matrix without features, then set by set.
 ///
-/// One package a command: features of packages built together add up, and one would hide what another lacks. The lints
-/// look on, because what only one feature uses is unused without it.
+/// Each command builds one package: features of packages that are built together add up, and one package would hide
+/// what another lacks. The lints are on, because code that only one feature uses is unused without that feature.
 fn lines(workspace: &Workspace, matrix: &[Row]) -> Vec<Invocation> {
     let libraries = workspace.libraries().map(|package| package.name.as_str());
     let names: BTreeSet<&str> = libraries

@@ -1,7 +1,7 @@
-//! The instructions that hot paths take, against the table in the page on performance.
+//! The check of the instruction counts of hot paths against the table in the page on performance.
 //!
-//! Another compiler makes other code, and another architecture other instructions: then there is nothing to compare
-//! with, and the step says so.
+//! Another compiler makes other code, and another architecture has other instructions. On such a machine the counts
+//! cannot be compared, and the step says so.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     )
 }
 
-/// Returns the reason why there is nothing to compare.
+/// Returns the reason why the counts cannot be compared; `None` if they can.
 fn missing(run: &Run<'_>) -> Result<Option<String>, String> {
     let root = run.root();
     let valgrind = Invocation::new("valgrind").arg("--version").capture(root);

@@ -1,12 +1,14 @@
-//! The kernel: laid out and linted as the library is, and run on each of its machines.
+//! The check of the kernel: it is formatted and linted like the library, and run on each of its machines.
 //!
-//! Where instructions are counted for time each run of one CPU is the same, to the last byte of its report: the step
-//! runs it until two runs are alike. The emulator runs on one processor of the host: of 20 runs on two processors 12
-//! entered up to 7 of 10,000 interrupts late, of 60 on one none did. Beside other programs one of 20 still did, so a
-//! run that fails is repeated; what the kernel has wrong comes each time.
+//! On a machine that counts instructions for time, each run with one CPU is the same, to the last byte of its report:
+//! the step runs it until two runs are alike. The emulator runs on one processor of the host: of 20 runs on two
+//! processors, 12 entered up to 7 of 10,000 interrupts late; of 60 runs on one processor, none did. While other
+//! programs ran, one run of 20 still entered an interrupt late, so a failed run is repeated; a fault of the kernel
+//! shows in every run.
 //!
-//! The kernels of all machines are built first, together, and each is kept beside the others, because they have one
-//! name. Then two run at a time, each on a processor of its own, the longest first.
+//! The kernels of all machines are built first, together. Each is kept under a name of its own, because cargo gives
+//! them the same name. Then two kernels run at a time, each on a processor of its own, and the longest runs begin
+//! first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,14 +26,14 @@ use crate::kernel::{
     lacking, running,
 };
 
-/// CPUs of the run that takes all tests.
+/// The number of CPUs of the run that takes all tests.
 const CPUS: u32 = 4;
 /// The number of runs that must fail before a failure is reported.
 const ATTEMPTS: usize = 6;
-/// Emulators that run at a time.
+/// The number of emulators that run at a time.
 const LANES: usize = 2;
 
-/// A run of the kernel, or several until enough are alike.
+/// A run of the kernel, or several runs until enough of them have the same report.
 #[derive(Debug)]
 struct Job {
     settings: Settings,
@@ -124,7 +126,7 @@ fn lint_all(run: &mut Run<'_>, machines: &[Arch]) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the kernel for all machines, and keeps each under a name of its own.
+/// Builds the kernel for all machines, and copies each image to a name of its own.
 fn kept(
     run: &mut Run<'_>,
     machines: &[Arch],
@@ -143,7 +145,7 @@ fn kept(
     machines.iter().map(keep).collect()
 }
 
-/// Has all jobs done, so many at a time, and shows each run behind its end. Returns the reports of traces.
+/// Executes all jobs, a limited number at a time, and shows each run after its end. Returns the reports of traces.
 fn run_all(run: &mut Run<'_>, jobs: Vec<Job>) -> Result<Vec<(Arch, Vec<String>)>, String> {
     let root = run.root();
     let jobs = Mutex::new(jobs.into_iter());
@@ -183,7 +185,7 @@ fn run_all(run: &mut Run<'_>, jobs: Vec<Job>) -> Result<Vec<(Arch, Vec<String>)>
     result.map(|()| traces)
 }
 
-/// Runs the kernel until so many runs passed with the same report, and returns that, with all that ran.
+/// Runs the kernel until enough runs have passed with the same report, and returns that report, with all runs.
 fn alike(root: &Path, job: &Job) -> (Vec<Ended>, Result<Vec<String>, String>) {
     let mut passed: Vec<Vec<String>> = Vec::new();
     let mut runs = Vec::new();
@@ -203,7 +205,7 @@ fn alike(root: &Path, job: &Job) -> (Vec<Ended>, Result<Vec<String>, String>) {
     (runs, Err(last))
 }
 
-/// Runs the kernel and returns what it said.
+/// Runs the kernel once, and returns the lines of its output.
 fn once(root: &Path, job: &Job, runs: &mut Vec<Ended>) -> Result<Vec<String>, String> {
     let line = running(root, &job.settings, &job.image)?;
     let began = Instant::now();
@@ -214,7 +216,7 @@ fn once(root: &Path, job: &Job, runs: &mut Vec<Ended>) -> Result<Vec<String>, St
     Ok(lines)
 }
 
-/// Has the trace checker judge the kernel's own trace.
+/// Checks the kernel's own trace with the trace checker.
 fn verify(run: &mut Run<'_>, arch: Arch, lines: &[String]) -> Result<(), String> {
     let traced = lines.iter().filter_map(|line| line.strip_prefix(TRACED));
     let text: String = traced.flat_map(|line| [line.trim_end(), "\n"]).collect();
@@ -225,7 +227,8 @@ fn verify(run: &mut Run<'_>, arch: Arch, lines: &[String]) -> Result<(), String>
     run.invoke(&verify.arg("verify").arg(file.display().to_string()))
 }
 
-/// Runs the one device that is told a deadline in the TSC. The time is the host's, so little is run.
+/// Runs the kernel with the one device that takes its deadline in the TSC. The time is that of the host machine, so
+/// only a small part is run.
 fn deadline(run: &mut Run<'_>, machines: &[Arch], images: &[PathBuf]) -> Result<(), String> {
     let settings = Settings {
         accel: Accel::Kvm,

@@ -1,11 +1,12 @@
-//! Licence expressions: may a package with this one be used?
+//! Licence expressions: whether a package with a given expression may be used.
 //!
-//! The grammar of SPDX as far as packages use it: identifiers, `WITH` an exception, `AND` before `OR`, parentheses, and
-//! the old slash for `OR`.
+//! The grammar is the part of SPDX that packages use: identifiers, `WITH` an exception, `AND` before `OR`, parentheses,
+//! and the old slash for `OR`.
 
-/// Returns true if one of the choices that `expression` leaves open consists of `allowed` licences only.
+/// Returns true if one of the choices that `expression` offers consists of `allowed` licences only.
 ///
-/// An exception is part of the name: `Apache-2.0 WITH LLVM-exception` is allowed when that is.
+/// An exception is part of the name: `Apache-2.0 WITH LLVM-exception` is allowed only if `allowed` contains this whole
+/// name.
 pub(super) fn permits(expression: &str, allowed: &[&str]) -> Result<bool, String> {
     let spaced = expression
         .replace('(', " ( ")

@@ -1,7 +1,8 @@
-//! The models: every file `model.rs` of a package that is a library, run by loom.
+//! The check of the models: loom runs every file `model.rs` of a package that is a library.
 //!
-//! The packages are found by looking for those files, so that a new model needs no entry anywhere. A model that is
-//! never compiled would pass unseen, so the tests that ran are counted and compared with those written down.
+//! The step finds the packages by searching for those files, so that a new model needs no entry anywhere. A model that
+//! is never compiled would not be noticed, so the step counts the tests that ran and compares the count with the tests
+//! in the files.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use crate::invocation::Invocation;
 use crate::tidy::scan::Scan;
 use crate::workspace::Workspace;
 
-/// A model that is explored whole says nothing for half an hour, where the machine is busy elsewhere.
+/// The time without output after which a run counts as hung. A model that is explored whole prints nothing for half an
+/// hour on a busy machine.
 const SILENCE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// The models of one package.
@@ -28,9 +30,9 @@ struct Models {
 /// The extent of the exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Explores most cases with one preemption less than they name, a few with two: two minutes at most.
+    /// Explores most cases with one preemption less than they name, and a few with two: this takes two minutes at most.
     Short,
-    /// All that they name: half an hour on two CPUs, where they have nothing else to do.
+    /// Explores all preemptions that the cases name: this takes half an hour on two idle CPUs.
     Whole,
 }
 
@@ -56,7 +58,7 @@ pub(super) fn step(run: &mut Run<'_>, extent: Extent) -> Result<(), String> {
         .try_for_each(|models| require_all(models, &ran))
 }
 
-/// All packages in one command: cargo then builds what they share once, and the programs side by side.
+/// Returns one command for all packages, so that cargo builds shared dependencies once, and the programs in parallel.
 fn line(found: &[Models], extent: Extent) -> Invocation {
     let packages: Vec<&str> = found.iter().map(|models| &*models.package).collect();
     let line = Invocation::cargo(&["test"])
@@ -104,7 +106,7 @@ fn require_all(models: &Models, ran: &Ran) -> Result<(), String> {
     ))
 }
 
-/// Finds the packages that have models among `paths`; where they are does not matter, as long as they are libraries.
+/// Finds the packages that have models among `paths`. Only libraries count, in whichever directory they are.
 fn find(
     workspace: &Workspace,
     paths: &[String],
@@ -144,7 +146,7 @@ fn is_model(path: &str) -> bool {
     path.ends_with("/model.rs") || path.contains("/model/")
 }
 
-/// The number in a line like `running 5 tests`.
+/// Returns the number in a line like `running 5 tests`.
 fn announced(line: &str) -> Option<usize> {
     let (number, rest) = line.strip_prefix("running ")?.split_once(' ')?;
     rest.starts_with("test").then(|| number.parse().ok())?

@@ -1,16 +1,16 @@
-//! Miri: undefined behaviour in the crates that contain unsafe code.
+//! The check by Miri: undefined behaviour in the crates that contain unsafe code.
 
 use super::run::Run;
 use crate::invocation::Invocation;
 use crate::toolchain;
 
-/// The packages with unsafe code whose tests Miri can execute, those to come included.
+/// The packages with unsafe code whose tests Miri can execute, including packages that do not exist yet.
 const WANTED: &[&str] = &["tickless-link"];
 
 const TOOLCHAIN: &str = "nightly";
 
 /// The filter of the tests that take about half of the time. Miri executes all threads of a program on one CPU, so two
-/// programs share the tests: those whose names have this in them, and those whose names have not.
+/// programs share the tests: one runs the tests with this text in their names, the other runs all others.
 const HALF: &str = "tree::tests::r";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
@@ -33,7 +33,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     )
 }
 
-/// Brings Miri and the standard library it interprets.
+/// Installs Miri and the standard library that it interprets.
 fn prepare(run: &Run<'_>) -> Result<(), String> {
     let root = run.root();
     toolchain::ensure_toolchain(root, TOOLCHAIN)?;

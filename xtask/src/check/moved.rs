@@ -1,10 +1,10 @@
-//! The suites of published crates, moved to this library by a change of imports.
+//! The test suites of published crates, which a change of imports moves to this library.
 //!
-//! No source of others stands in this repository. Cargo fetches the crate, as for any program that builds on it; its
-//! sources are copied below `target/moved`, `tokio::time` is replaced by `tickless::time` in sources and tests alike,
-//! and its own tests run. Where cargo cannot fetch it the step says so by name.
+//! This repository contains no source of these crates. Cargo fetches each crate, as for any program that depends on it.
+//! The step copies the sources to `target/moved`, replaces `tokio::time` by `tickless::time` in sources and tests
+//! alike, and runs the crate's own tests. If cargo cannot fetch a crate, the step names it as skipped.
 //!
-//! The tests pause tokio's clock by `tickless::time::pause`, which the feature `tokio-test-util` is for.
+//! The tests pause tokio's clock by `tickless::time::pause`, which needs the feature `tokio-test-util`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,9 @@ use crate::workspace::Workspace;
 struct Suite {
     package: &'static str,
     version: &'static str,
-    /// The text that is replaced in its sources and tests, and the replacement.
+    /// The text that is replaced in the sources and tests, and its replacement.
     replaced: (&'static str, &'static str),
-    /// The least number of its files that have to change: a suite in which nothing is left to replace would prove
-    /// nothing.
+    /// The least number of files that have to change: a suite in which nothing is replaced would prove nothing.
     least: usize,
 }
 
@@ -66,7 +65,7 @@ fn place(root: &Path, suite: &Suite) -> PathBuf {
         .join(format!("{}-{}", suite.package, suite.version))
 }
 
-/// Has cargo fetch `package`, and returns where it stands; or why it cannot be had.
+/// Fetches `package` by cargo, and returns its directory, or the reason why it cannot be fetched.
 pub(super) fn fetched(root: &Path, package: &str, version: &str) -> Result<PathBuf, String> {
     let wanting = root.join("target/moved").join(format!("wants-{package}"));
     let manifest = format!(
@@ -92,7 +91,7 @@ pub(super) fn fetched(root: &Path, package: &str, version: &str) -> Result<PathB
         .ok_or_else(|| format!("cargo does not know {package}"))
 }
 
-/// Copies what `suite` has in `source` to `place`, moved; returns how many files changed.
+/// Copies the files of `suite` from `source` to `place` with the replacement; returns the number of files that changed.
 fn moved(root: &Path, source: &Path, place: &Path, suite: &Suite) -> std::io::Result<usize> {
     let mut changed = 0;
     for directory in ["src", "tests"] {
@@ -121,7 +120,7 @@ fn moved(root: &Path, source: &Path, place: &Path, suite: &Suite) -> std::io::Re
     Ok(changed)
 }
 
-/// Copies a directory with all below it, and replaces; returns how many files changed.
+/// Copies a directory and everything below it with the replacement; returns the number of files that changed.
 fn copy(from: &Path, to: &Path, replaced: (&str, &str)) -> std::io::Result<usize> {
     fs::create_dir_all(to)?;
     let mut changed = 0;

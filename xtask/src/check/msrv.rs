@@ -1,4 +1,4 @@
-//! The oldest compiler that the library promises to build with.
+//! The check with the oldest compiler that can build the library, according to the library's promise.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn line(version: &str, packages: &[String]) -> Invocation {
         .args(&["--target-dir", "target/msrv"])
 }
 
-/// The versions that the libraries promise, each with those that promise it.
+/// Returns the compiler versions that the libraries promise, each with the libraries that promise it.
 fn promises(workspace: &Workspace) -> Result<BTreeMap<String, Vec<String>>, String> {
     let mut promises = BTreeMap::<String, Vec<String>>::new();
     for package in workspace.libraries() {

@@ -1,7 +1,7 @@
-//! The crates that must build where there is no operating system.
+//! The check of the crates that must build without an operating system.
 //!
-//! Only a target without a standard library proves it: on the host a dependency may bring `std` in unseen. Where that
-//! target cannot be had, the host build and the attribute are what is left, and the step says that it did only that.
+//! Only a target without a standard library proves this: on the host, a dependency may bring in `std` unseen. If that
+//! target cannot be installed, the step only builds for the host and checks the attribute, and says so.
 
 use super::run::Run;
 use crate::files;
@@ -9,10 +9,10 @@ use crate::invocation::Invocation;
 use crate::tidy::scan::Scan;
 use crate::toolchain;
 
-/// The packages that need no operating system, those to come included.
+/// The packages that need no operating system, including packages that do not exist yet.
 const WANTED: &[&str] = &["tickless-link", "tickless-core", "tickless-sched"];
 
-/// The processor of the demonstration kernel, without anything on it.
+/// The target of the demonstration kernel: a processor without an operating system.
 const TARGET: &str = "x86_64-unknown-none";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
@@ -40,7 +40,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     }
 }
 
-/// Fails unless the root of `package` renounces the standard library.
+/// Fails unless the root of `package` has the attribute `no_std`.
 fn require_attribute(run: &Run<'_>, package: &str) -> Result<(), String> {
     let workspace = run.workspace()?;
     let directory = workspace

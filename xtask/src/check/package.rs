@@ -1,11 +1,12 @@
-//! The archives that would be published: complete and described.
+//! The check of the archives that would be published: each is complete and described.
 //!
-//! Cargo makes each archive and resolves it against the others, but does not build it: it would take the sources of the
-//! others from a cache of the user's that is known by path and version, and so of an earlier tree. The step unpacks the
-//! archives under `target/packaged` and builds a crate there that depends on them, as a user's would. The adapters are
-//! built without features, because what their features need is large.
+//! Cargo makes each archive and resolves it against the other archives, but does not build it. To build it, cargo would
+//! take the sources of the others from a cache of the user, in which path and version identify them; these could be the
+//! sources of an earlier tree. So the step unpacks the archives under `target/packaged` and builds a crate there that
+//! depends on them, as a user's crate would. The adapters are built without features, because the dependencies of their
+//! features are large.
 //!
-//! Programs in C are built against one more interface, which must be the committed one: `cargo xtask abi`.
+//! Programs in C are built against the C interface, which must be the committed one: `cargo xtask abi`.
 
 use std::fs;
 use std::path::Path;
@@ -16,17 +17,18 @@ use crate::files;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// The files of each archive besides its code: its page, and the licences, which want to come along.
+/// The files that each archive contains in addition to its code: its page, and the licences, which have to accompany
+/// it.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// A library for `LD_PRELOAD`, which no crate builds on.
+/// A library for `LD_PRELOAD`, on which no crate depends.
 const UNPUBLISHED: &str = "tickless-preload";
-/// A library for the compiler, which the workspace does not count among those that it tests.
+/// A library for the compiler, which the workspace does not count among the libraries that it tests.
 const MACROS: &str = "tickless-macros";
 /// The library with a workspace of its own, at [`ADAPTERS_MANIFEST`].
 const ADAPTERS: &str = "tickless-adapters";
 const ADAPTERS_MANIFEST: [&str; 2] = ["--manifest-path", "adapters/Cargo.toml"];
-/// The crate whose features the consumer switches on, but for the private one.
+/// The crate whose features the consumer enables, except the private feature.
 const FACADE: &str = "tickless";
 const PRIVATE: &str = "internals";
 
@@ -55,7 +57,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     }
 }
 
-/// Lists an archive by the command line `list`, and refuses it if it is incomplete.
+/// Lists an archive by the command line `list`, and refuses the archive if it is incomplete.
 fn look_into(run: &Run<'_>, name: &str, list: &Invocation) -> Result<(), String> {
     let listed = list.capture(run.root())?;
     if !listed.success {
@@ -64,7 +66,7 @@ fn look_into(run: &Run<'_>, name: &str, list: &Invocation) -> Result<(), String>
     missing(name, &listed.stdout)
 }
 
-/// Unpacks the archives in a folder of their own, and builds a crate there that depends on all of them.
+/// Unpacks the archives in a directory of their own, and builds a crate there that depends on all of them.
 fn build_unpacked(run: &mut Run<'_>, names: &[String], target: &Path) -> Result<(), String> {
     let workspace = run.workspace()?;
     let facade = workspace.member(FACADE);
@@ -107,7 +109,7 @@ fn build_unpacked(run: &mut Run<'_>, names: &[String], target: &Path) -> Result<
     run.invoke(&build.arg(folder.join("build").display().to_string()))
 }
 
-/// Returns the manifest of a crate that takes each of `names` from its unpacked archive.
+/// Returns the manifest of a crate that depends on the unpacked archive of each of `names`.
 fn manifest(names: &[String], version: &str, features: &[String]) -> String {
     let mut needed = String::new();
     let mut patched = String::new();
@@ -130,13 +132,14 @@ fn names(workspace: &Workspace) -> Vec<String> {
         .collect()
 }
 
-/// Returns the line for packages of a dirty tree, too: the check is for what is about to be committed.
+/// Returns the command line that packages `names`. It accepts a dirty tree, because the check is for sources that are
+/// about to be committed.
 fn line(names: &[String]) -> Invocation {
     Invocation::cargo(&["package", "--offline", "--allow-dirty", "--no-verify"]).packages(names)
 }
 
-/// Returns the command line for the adapters. Their archive has no lock: it would name versions of the others that no
-/// registry has yet.
+/// Returns the command line for the adapters. Their archive has no lock file, because that would name versions of the
+/// other archives that no registry has yet.
 fn adapters_line(target: &Path) -> Invocation {
     Invocation::cargo(&["package", "--offline", "--allow-dirty", "--no-verify"])
         .arg("--exclude-lockfile")

@@ -1,4 +1,4 @@
-//! The steps that are a cargo command or two.
+//! The steps that consist of one or two cargo commands.
 
 use super::book;
 use super::run::Run;
@@ -14,8 +14,8 @@ pub(super) fn clippy(run: &mut Run<'_>) -> Result<(), String> {
     lines.iter().try_for_each(|line| run.invoke(line))
 }
 
-/// Returns the command lines of clippy: with all features, and the tests of libraries that have features without any.
-/// Targets that are no test are compiled with each set of features by [that step](super::features).
+/// Returns the command lines of clippy: with all features, and for the tests of libraries with features also without
+/// any. [Another step](super::features) compiles the targets that are no tests with each set of features.
 fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
     let all = ["clippy", "--workspace", "--all-targets", "--all-features"];
     let mut lines = vec![Invocation::cargo(&all)];
@@ -36,8 +36,8 @@ fn clippy_lines(workspace: &Workspace) -> Vec<Invocation> {
     lines.into_iter().map(Invocation::deny_warnings).collect()
 }
 
-/// Builds the documentation once as its authors read it, once as its users do, and that of libraries with features once
-/// without; then the book.
+/// Builds the documentation once as its authors read it, once as its users do, and for libraries with features once
+/// without them; then builds the book.
 pub(super) fn doc(run: &mut Run<'_>) -> Result<(), String> {
     let doc = |arguments: &[&str]| {
         Invocation::cargo(&["doc", "--no-deps"])

@@ -1,8 +1,9 @@
-//! Other systems: the library is built for each of them, and the host that they have is tried here.
+//! The check for other systems: the library is built for each of them, and their host is tested here.
 //!
-//! A program for another system is not run. What runs is its host, which stands on the standard library alone and which
-//! the feature `portable` chooses on Linux too, programs for other kinds of Linux, and those of Windows under wine.
-//! The check runs a fast part of the suites, and the whole of them is run by
+//! Programs for most other systems are built and not run. The host of these systems uses the standard library alone;
+//! the feature `portable` chooses that host on Linux too, and its tests run here. Programs for other kinds of Linux
+//! run, and programs for Windows run under wine. The check runs a fast part of the suites. These commands run the whole
+//! suites:
 //!
 //! ```text
 //! cargo test -p tickless --features portable --tests
@@ -22,7 +23,7 @@ use crate::linux::LinuxKind;
 use crate::toolchain;
 use crate::wine;
 
-/// Systems that the library is built for, besides the one that the check runs on.
+/// The systems for which the library is built, in addition to the system on which the check runs.
 const TARGETS: &[&str] = &[
     "x86_64-pc-windows-gnu",
     "aarch64-apple-darwin",
@@ -37,7 +38,7 @@ const TARGETS: &[&str] = &[
     "wasm32-unknown-unknown",
 ];
 
-/// Processors without 64-bit atomics; the first cannot even exchange a word.
+/// Processors without 64-bit atomics; the first of them cannot even exchange a word.
 const NARROW: &[&str] = &[
     "thumbv6m-none-eabi",
     "thumbv7m-none-eabi",
@@ -47,10 +48,10 @@ const NARROW: &[&str] = &[
 /// The number of emulator runs that must fail before a failure is reported.
 const ATTEMPTS: usize = 4;
 
-/// The system of a program that node runs.
+/// The system of a program that node runs directly.
 const WASM: &str = "wasm32-wasip1";
 
-/// The system of a program that JavaScript's event loop calls, and what makes a module of such a program.
+/// The system of a program that JavaScript's event loop calls, and the tool that makes a module of such a program.
 const EVENTS: &str = "wasm32-unknown-unknown";
 const BINDGEN: &str = "wasm-bindgen";
 
@@ -97,7 +98,7 @@ fn other_linux(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs what every host promises on Windows, as far as wine is that.
+/// Runs the tests of what every host promises on Windows, as far as wine imitates Windows.
 fn windows(run: &mut Run<'_>) -> Result<(), String> {
     if let Err(reason) = wine::present(run.root()) {
         run.skip("what every host promises, under wine", &reason);
@@ -107,7 +108,7 @@ fn windows(run: &mut Run<'_>) -> Result<(), String> {
     run.invoke(&line)
 }
 
-/// Builds the example for JavaScript's event loop, and runs it in node.
+/// Builds the example for JavaScript's event loop, and runs the example in node.
 fn sleep_in_an_event_loop(run: &mut Run<'_>) -> Result<(), String> {
     let what = format!("sleeps on {EVENTS}");
     if let Err(reason) = toolchain::ensure_target(run.root(), EVENTS) {
@@ -132,7 +133,7 @@ fn sleep_in_an_event_loop(run: &mut Run<'_>) -> Result<(), String> {
     run.invoke(&Invocation::new("node").args(&["examples/web/node.mjs", &place]))
 }
 
-/// The example of a page.
+/// Returns the command that builds the example of a page.
 fn web(target: &Path) -> Invocation {
     let manifest = ["build", "--manifest-path", "examples/web/Cargo.toml"];
     Invocation::cargo(&manifest)
@@ -169,8 +170,8 @@ fn cortex_m(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the emulator until it passes: beside other programs one in twenty runs enters an interrupt late. What is wrong
-/// comes each time.
+/// Runs the emulator until it passes: while other programs run, one run in twenty enters an interrupt late. A real
+/// fault shows in every run.
 fn repeated(run: &mut Run<'_>, emulation: &Invocation) -> Result<(), String> {
     let mut last = Ok(());
     for _ in 0..ATTEMPTS {
@@ -203,7 +204,7 @@ fn sleep_in_node(run: &mut Run<'_>) -> Result<(), String> {
     run.invoke(&in_node())
 }
 
-/// The example `alone`, which node runs.
+/// Returns the command for the example `alone`, which node runs.
 fn in_node() -> Invocation {
     Invocation::cargo(&["run", "--example", "alone", "--target", WASM])
         .packages(&["tickless"])
@@ -220,7 +221,7 @@ fn suite() -> Invocation {
         .args(FAST)
 }
 
-/// Builds the library for `target`, while the lints look on.
+/// Builds the library for `target`, with the lints on.
 fn build_for(target: &str) -> Invocation {
     let line =
         Invocation::cargo(&["clippy", "--no-deps", "--target", target]).packages(&["tickless"]);

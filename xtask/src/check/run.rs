@@ -1,4 +1,4 @@
-//! The context of a step: a directory to run command lines in, and a way to report that something was skipped.
+//! The context of a step: a directory in which it runs command lines, and a way to report a skip.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::testing::Programs;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// A test run that says nothing for so long hangs. To build a crate takes minutes where the machine is busy elsewhere.
+/// The time without output after which a test run counts as hung. Building a crate takes minutes on a busy machine.
 const SILENCE: Duration = Duration::from_secs(15 * 60);
 
-/// One step on its way.
+/// One step while it runs.
 #[derive(Debug)]
 pub(super) struct Run<'r> {
     root: &'r Path,
@@ -43,8 +43,8 @@ impl<'r> Run<'r> {
         self.root
     }
 
-    /// Returns cargo's description of the workspace; cargo runs at the first call, so steps that do not need it need no
-    /// manifest.
+    /// Returns cargo's description of the workspace. Cargo runs at the first call, so a step that never calls this
+    /// needs no manifest.
     pub(super) fn workspace(&self) -> Result<&Workspace, String> {
         if let Some(workspace) = self.workspace.get() {
             return Ok(workspace);
@@ -59,7 +59,8 @@ impl<'r> Run<'r> {
         self.timed(line, |root| line.run(root))
     }
 
-    /// Shows two command lines and runs them at the same time; what the second one prints is shown behind the first.
+    /// Shows two command lines and runs them at the same time; the output of the second is shown after that of the
+    /// first.
     pub(super) fn invoke_both(
         &mut self,
         line: &Invocation,
@@ -86,7 +87,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Shows a command line that ran beside others for `took`, with its output.
+    /// Shows a command line that ran for `took` in parallel with others, with its output.
     pub(super) fn show_run(&mut self, line: &Invocation, output: &str, took: Duration) {
         self.announce(line);
         print!("{output}");
@@ -103,8 +104,7 @@ impl<'r> Run<'r> {
         self.timed(line, |root| line.run_watched(root, watch))
     }
 
-    /// Shows and runs a command line of `cargo test`; the skips of its tests are recorded, and the time of each
-    /// program.
+    /// Shows and runs a command line of `cargo test`, and records the skips of its tests and the time of each program.
     pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
         self.invoke_tests_watched(line, SILENCE, |_, _| ())
     }
@@ -136,24 +136,24 @@ impl<'r> Run<'r> {
         result
     }
 
-    /// Records that `what` was left out, because of `reason`.
+    /// Records that `what` was skipped because of `reason`.
     pub(super) fn skip(&mut self, what: &str, reason: &str) {
         let skip = format!("{what}, because {reason}");
         println!("   skipped: {skip}");
         self.skips.push(skip);
     }
 
-    /// Records something that fails nothing and is told at the end of the check, large.
+    /// Records a finding that does not fail the check, and that the end of the check shows prominently.
     pub(super) fn find(&mut self, text: &str) {
         self.finds.push(text.to_owned());
     }
 
-    /// Prints something that is neither a result nor a skip.
+    /// Prints a text that is neither a result nor a skip.
     pub(super) fn note(&self, text: &str) {
         println!("   {text}");
     }
 
-    /// The verdict over the step, and what it skipped.
+    /// Returns the outcome of the step, with its skips.
     pub(super) fn finish(self, result: &Result<(), String>) -> Outcome {
         let verdict = match result {
             Err(_) => StepVerdict::Failed,
@@ -170,7 +170,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Shows the command line as it will run.
+    /// Shows the command line in the form in which it will run.
     fn announce(&mut self, line: &Invocation) -> Invocation {
         self.did_something = true;
         let line = match self.plan {

@@ -1,8 +1,9 @@
-//! The C tests, with a library that the address sanitizer instruments, and one that the thread sanitizer does.
+//! The check of the C tests with the sanitizers: once with a library that the address sanitizer instruments, and once
+//! with a library that the thread sanitizer instruments.
 //!
-//! The standard library is instrumented too, so that no lock of it is unknown: a nightly compiler builds it. The C
-//! programs are instrumented by gcc, whose runtimes both share. Cases that a tool cannot run say so beside themselves.
-//! The step runs only when it is asked for: two whole builds take minutes.
+//! The standard library is instrumented too, so that the sanitizer sees all of its locks; a nightly compiler builds it.
+//! Gcc instruments the C programs; the programs and the library share gcc's runtimes. Cases that a tool cannot run say
+//! so in their source. The step runs only if it is named, because two whole builds take minutes.
 
 use super::run::Run;
 use crate::invocation::{Invocation, is_installed};
@@ -10,7 +11,7 @@ use crate::toolchain;
 
 const TOOLCHAIN: &str = "nightly";
 const SANITIZERS: [&str; 2] = ["address", "thread"];
-/// A target must be named, or build scripts would be instrumented.
+/// The target, which must be named, because otherwise build scripts would be instrumented.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {

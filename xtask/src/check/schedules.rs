@@ -1,9 +1,11 @@
-//! The schedules: every file `fuzz.rs` of a library, run for seconds. `cargo xtask soak` runs them for longer.
+//! The check of the schedules: every file `fuzz.rs` of a library runs for seconds. `cargo xtask soak` runs them for
+//! longer.
 
 use super::run::Run;
 use crate::soak::{self, Share, Tally};
 
-/// The same schedules each time: a check that fails now and then by itself teaches to run it again.
+/// The schedules of the check, which are the same each time: a check that fails now and then by itself teaches people
+/// only to run it again.
 const SHARE: Share = Share {
     schedules: 3_000,
     seed: 1,

@@ -27,16 +27,16 @@ impl StepVerdict {
     }
 }
 
-/// The output of a step for the summary.
+/// The outcome of a step, for the summary.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) verdict: StepVerdict,
     pub(super) skips: Vec<String>,
     /// The parts of the step, and the time that each took.
     pub(super) spent: Vec<(String, Duration)>,
-    /// Observations that fail nothing.
+    /// Findings that do not fail the check.
     pub(super) finds: Vec<String>,
-    /// The reason why it failed; empty if it did not.
+    /// The reason why the step failed; empty if it did not.
     pub(super) failure: String,
 }
 
@@ -61,11 +61,11 @@ pub(super) struct Row {
     pub(super) duration: Duration,
 }
 
-/// A line as wide as the text between two steps.
+/// A line between two steps, as wide as the text.
 const RULE: &str =
     "################################################################################";
 
-/// Formats the observations that fail nothing in a frame; empty if there are none.
+/// Formats the findings that do not fail the check, in a frame; empty if there are none.
 pub(super) fn finds(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -80,10 +80,10 @@ pub(super) fn finds(rows: &[Row]) -> String {
     text
 }
 
-/// The number of command lines and test programs in the list of the longest.
+/// The number of command lines and test programs that the list of the longest shows.
 const LONGEST: usize = 15;
 
-/// The time below which a command has no line of its own.
+/// The time below which a command is left out of that list.
 const SHORT: Duration = Duration::from_secs(5);
 
 /// Formats the commands and programs that took longest, without a final line end; empty if none took long.
@@ -110,7 +110,7 @@ pub(super) fn longest(rows: &[Row]) -> String {
     text
 }
 
-/// The table, the skips and the count, as text without a final line end.
+/// Returns the table, the skips and the count, as text without a final line end.
 pub(super) fn table(rows: &[Row], total: Duration) -> String {
     let mut text = format!("{:<14}{:<16}{:>7}\n", "step", "result", "seconds");
     for row in rows {

@@ -1,5 +1,5 @@
-//! The steps that run the tests, and the facts read from their output on its way: skips, and the time of each test
-//! program.
+//! The steps that run the tests, and the facts that they read from the output as it arrives: skips, and the time of
+//! each test program.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use super::run::Run;
 use crate::invocation::{Invocation, is_installed};
 use crate::{files, workspace::Workspace};
 
-/// A feature that tests are built without: 40 crates for one of the runtimes that one command compares, and no test
-/// needs it. The step that builds [each set of features](super::features) builds it.
+/// A feature without which tests are built: it needs 40 crates for one of the runtimes that one command compares, and
+/// no test needs it. The step for [each set of features](super::features) builds it.
 const UNTESTED: [&str; 1] = ["tickless-lab/glommio"];
 
-/// Tests of the library in which threads wait for each other, or share what is measured in time. Where all of them have
-/// one processor, what waits for another thread that waits itself waits for ever.
+/// Tests of the library in which threads wait for each other, or share a resource whose use is timed. On one processor,
+/// a thread that waits for another thread would wait for ever if that thread waits itself.
 const OF_THREADS: [&str; 9] = [
     "builder",
     "event_loop",
@@ -26,7 +26,7 @@ const OF_THREADS: [&str; 9] = [
     "worker",
 ];
 
-/// All tests, doctests included.
+/// Runs all tests, doctests included.
 pub(super) fn test(run: &mut Run<'_>) -> Result<(), String> {
     let sources = Sources::read(run.root(), &files::list(run.root())?)?;
     let line = whole(run.workspace()?);
@@ -34,7 +34,7 @@ pub(super) fn test(run: &mut Run<'_>) -> Result<(), String> {
     sources.save(run.root())
 }
 
-/// The tests of all members, with all features that are tested.
+/// Returns the command line for the tests of all members, with all tested features.
 pub(super) fn whole(workspace: &Workspace) -> Invocation {
     let mut features: Vec<String> = workspace
         .members()
@@ -52,7 +52,7 @@ pub(super) fn whole(workspace: &Workspace) -> Invocation {
     line.arg("--features").arg(features.join(","))
 }
 
-/// The tests of what changed since they last passed.
+/// Runs the tests of the files that changed since they last passed.
 pub(super) fn test_changed(run: &mut Run<'_>) -> Result<(), String> {
     let sources = Sources::read(run.root(), &files::list(run.root())?)?;
     let wanted = sources.changed_since(&Sources::load(run.root()), run.workspace()?);
@@ -79,7 +79,7 @@ fn line(wanted: &Wanted) -> Invocation {
     tests.fold(line, |line, test| line.arg("--test").arg(test))
 }
 
-/// The members that build on what is `wanted` and are not wanted themselves.
+/// Returns the members that depend on those that are `wanted` and are not wanted themselves.
 fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
     let is_wanted = |name: &str| wanted.iter().any(|wanted| wanted.package == name);
     let whole = wanted.iter().filter(|wanted| wanted.tests.is_none());
@@ -98,13 +98,13 @@ fn relying<'w>(workspace: &'w Workspace, wanted: &[Wanted]) -> Vec<&'w str> {
         .collect()
 }
 
-/// The tests as users build: optimised, debug assertions off.
+/// Runs the tests in the build of a user: optimised, without debug assertions.
 ///
-/// The doctests are left out: each is a program to be linked, and debug assertions change nothing about whether an
-/// example is right. So are the tests of the tasks, which are never built that way, and those of the simulator, the
-/// tools and the examples: what they drive is tested here by itself.
+/// Some tests are left out. Each doctest is a program to be linked, and debug assertions do not decide whether an
+/// example is right. The tests of the tasks are never built in this way. The simulator, the tools and the examples are
+/// left out because this step tests the code below them directly.
 ///
-/// Those of [threads](OF_THREADS) are executed once more, on one processor.
+/// The tests of [threads](OF_THREADS) are executed once more, on one processor.
 pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
     const LEFT_OUT: [&str; 6] = [
         "xtask",
@@ -127,7 +127,8 @@ pub(super) fn test_release(run: &mut Run<'_>) -> Result<(), String> {
     run.invoke_tests(&on_one_processor(&line))
 }
 
-/// The tests of [threads](OF_THREADS), as `line` builds them, on a processor that this process may use.
+/// Returns the command line of the tests of [threads](OF_THREADS), built by `line`, on one processor that this process
+/// may use.
 fn on_one_processor(line: &Invocation) -> Invocation {
     OF_THREADS
         .iter()
@@ -141,7 +142,7 @@ fn on_one_processor(line: &Invocation) -> Invocation {
 pub(super) struct Programs {
     current: String,
     since: Instant,
-    /// Building, and each test program, with what it took.
+    /// The build and each test program, with the time that each took.
     pub(super) spent: Vec<(String, Duration)>,
     /// The lines in which tests report that they skipped: `skipped: WHAT, because WHY`.
     pub(super) skips: Vec<String>,
@@ -168,7 +169,7 @@ impl Programs {
         }
     }
 
-    /// The program that runs.
+    /// Returns the name of the program that runs.
     pub(super) fn current(&self) -> &str {
         &self.current
     }
@@ -186,7 +187,7 @@ impl Programs {
     }
 }
 
-/// The test program that cargo starts, if `line` names one.
+/// Returns the test program that cargo starts, if `line` names one.
 fn program(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(package) = line.strip_prefix("Doc-tests ") {

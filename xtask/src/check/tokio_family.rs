@@ -1,8 +1,8 @@
-//! The tests that tokio, tokio-util and tokio-stream have of their time, with this library in its place.
+//! The check of the time tests of tokio, tokio-util and tokio-stream, with this library in the place of their time.
 //!
-//! No source of others stands in this repository. Cargo fetches the crates; their tests are copied below
-//! `target/moved`, what they import is replaced, and they run: once in a runtime of tokio, whose clock they pause, and
-//! once on our own executor, by `#[tickless::test]`. Tests of what differs on purpose are left out by name.
+//! This repository contains no source of these crates. Cargo fetches the crates. The step copies their tests to
+//! `target/moved`, replaces their imports, and runs them twice: once in a runtime of tokio, whose clock they pause, and
+//! once on our own executor, by `#[tickless::test]`. Tests of behaviour that differs on purpose are left out by name.
 
 use std::fs;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::invocation::Invocation;
 struct Suite {
     package: &'static str,
     version: &'static str,
-    /// The features that its tests need.
+    /// The features of the crate that its tests need.
     features: &'static [&'static str],
-    /// Names of files below its `tests`.
+    /// The names of test files in the crate's directory `tests`.
     files: &'static [&'static str],
-    /// The tests whose subject differs on purpose, and how.
+    /// The tests of behaviour that differs on purpose, each with the difference.
     differs: &'static [(&'static str, &'static str)],
 }
 
@@ -98,13 +98,13 @@ const REPLACED: [(&str, &str); 4] = [
     ),
 ];
 
-/// Pairs of texts that are replaced besides for our own executor. Tests of several threads keep their runtime.
+/// Pairs of texts that are replaced in addition for our own executor. Tests of several threads keep their runtime.
 const ON_OUR_EXECUTOR: [(&str, &str); 2] = [
     ("#[tokio::test", "#[tickless::test"),
     ("#[tickless::test(flavor", "#[tokio::test(flavor"),
 ];
 
-/// The manifest of the crate that has the tests. Its features are those by which they are chosen there.
+/// The manifest of the crate that contains the tests. Its features are those by which the tests select themselves.
 const MANIFEST: &str = r#"[package]
 name = "tokio-family"
 version = "0.0.0"
@@ -169,7 +169,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the tests in a runtime of tokio, or on our own executor.
+/// Returns the command line that runs the tests in a runtime of tokio, or on our own executor.
 fn line(root: &Path, place: &Path, own: bool) -> Invocation {
     let manifest = place.join("Cargo.toml").display().to_string();
     let target = files::target(root).display().to_string();
@@ -181,12 +181,12 @@ fn line(root: &Path, place: &Path, own: bool) -> Invocation {
     alone.fold(line, |line, test| line.args(&["--skip", test]))
 }
 
-/// The names of the test programs of either kind.
+/// Returns the pattern for the names of the test programs of one of the two kinds.
 const fn glob(own: bool) -> &'static str {
     if own { "own_*" } else { "in_tokio_*" }
 }
 
-/// Copies the tests of `suite` to `tests`, in both kinds. Each must have something to replace.
+/// Copies the tests of `suite` to `tests`, in both kinds. Fails if a file has nothing to replace.
 fn copy(suite: &Suite, source: &Path, tests: &Path) -> Result<(), String> {
     let support = source.join("tests/support/panic.rs");
     if support.exists() {

@@ -2,25 +2,26 @@
 //!
 //! A crate exists only where the compiler should keep two things apart. A dependency that is added in passing breaks
 //! that wall unnoticed. So a table lists the dependencies that each crate may have, and this check compares the
-//! manifests with the table. Dependencies of tests are free: they reach no user.
+//! manifests with the table. Dependencies of tests are not limited, because they reach no user.
 
 use crate::workspace::{Dependency, MODEL_CHECKERS, Package, Workspace};
 
 /// The dependencies that one library crate may have.
 struct Wall {
     package: &'static str,
-    /// The packages of the workspace that it may depend on.
+    /// The packages of the workspace that the crate may depend on.
     inside: &'static [&'static str],
     outside: Outside,
 }
 
 /// The foreign packages that a library crate may depend on.
 enum Outside {
-    /// The crate may need these, and any optional one: it comes with a feature, which a user has to choose.
+    /// The crate may depend on these packages, and on any optional package: an optional package comes with a feature,
+    /// which a user has to choose.
     Only(&'static [&'static str]),
-    /// The crate may need these and no others, not even optional ones.
+    /// The crate may depend on these packages only; no optional package is allowed.
     Never,
-    /// The crate may need any.
+    /// The crate may depend on any package.
     Any,
 }
 
@@ -90,7 +91,7 @@ const WALLS: &[Wall] = &[
     },
 ];
 
-/// Returns every dependency of a library crate that goes through a wall, and every library crate without a wall.
+/// Returns every dependency of a library crate that its wall does not allow, and every library crate without a wall.
 pub(super) fn breaches(workspace: &Workspace) -> Vec<String> {
     breaches_of(workspace, WALLS)
 }
@@ -163,7 +164,7 @@ mod tests {
         "tickless-sim",
     ];
 
-    /// Returns the breaches of the walls when `package` has `dependencies`.
+    /// Returns the breaches of the walls if `package` has `dependencies`.
     fn broken(package: &str, dependencies: Vec<Value>) -> Vec<String> {
         let members: Vec<Value> = MEMBERS
             .iter()

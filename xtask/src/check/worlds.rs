@@ -1,8 +1,8 @@
-//! The worlds: draws that are always the same, none of which may break a promise, and fresh ones, whose breaks are
-//! reported.
+//! The check of the worlds, which are random scenarios. A fixed set of worlds must break no promise; in addition the
+//! step draws fresh worlds, and reports each promise that they break.
 //!
-//! A check that fails now and then by itself teaches to run it again. So a rare find in a fresh draw fails nothing: it
-//! stands at the end of the check, large, and is everybody's next task.
+//! A check that fails now and then by itself teaches people only to run it again. So a rare find in a fresh world does
+//! not fail the check: the end of the check shows it prominently, and it is the next task of every developer.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use super::testing;
 use crate::files;
 use crate::invocation::Invocation;
 
-/// Seeds that must be clean.
+/// The number of worlds that must break no promise.
 const FIXED: &str = "1000";
-/// The time for which fresh worlds are tried.
+/// The time for which the step tries fresh worlds.
 const FRESH: &str = "20s";
-/// The directory that keeps scenarios that break a promise.
+/// The directory that keeps the scenarios that break a promise.
 const KEPT: &str = "target/worlds";
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
@@ -40,10 +40,11 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     }
 }
 
-/// The arguments that build the command line for its tests alone, with the features of the test step.
+/// The arguments that build the command `tickless` as a part of its tests, with the features of the test step.
 ///
-/// `cargo run` would choose other features for what the command is built from, and build that once more, which takes
-/// longer than the worlds. They pass in the same time as optimised: what executes them is optimised in tests too.
+/// `cargo run` would choose other features for the dependencies of the command and build them once more, which takes
+/// longer than the worlds. The worlds take the same time as in an optimised build, because the code that executes them
+/// is optimised in test builds too.
 const BUILD: [&str; 3] = ["--test", "sim", "--no-run"];
 
 fn fuzz(command: &Path, arguments: &[&str]) -> Invocation {
@@ -52,7 +53,8 @@ fn fuzz(command: &Path, arguments: &[&str]) -> Invocation {
         .args(arguments)
 }
 
-/// The lines about the hunt for the end of the check: the groups, the commands that repeat each, and the count.
+/// The lines about the hunt that the end of the check shows: the groups of finds, the commands that repeat them, and
+/// the count.
 #[derive(Debug, Default)]
 struct Found {
     lines: Vec<String>,

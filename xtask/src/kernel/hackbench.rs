@@ -1,7 +1,8 @@
-//! The load that the simulator foretells and the kernel then runs: the kernel is the simulator's judge.
+//! The load that the simulator predicts and the kernel then runs: the run of the kernel judges the prediction.
 //!
-//! The simulator executes `kernel/foretold/hackbench.toml` on `kernel/foretold/aarch64.toml` first. Its counts stand
-//! beside those of the kernel, and nothing is made to fit: a figure outside of what the kernel's runs had is told.
+//! First the simulator executes `kernel/foretold/hackbench.toml` on `kernel/foretold/aarch64.toml`. The task prints the
+//! simulator's counts together with those of the kernel. No figure is fitted: each figure outside the range of the
+//! kernel's runs is reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +16,15 @@ use crate::invocation::Invocation;
 
 const SCENARIO: &str = "kernel/foretold/hackbench.toml";
 const PROFILE: &str = "kernel/foretold/aarch64.toml";
-/// Bytes of a message.
+/// The numbers of bytes of a message.
 const BYTES: [u64; 6] = [8, 16, 32, 64, 128, 256];
-/// Runs of each way and size, each of another number of messages.
+/// The number of runs of each way and size; each run has another number of messages.
 const ROUNDS: u64 = 7;
-/// Instructions that a message takes on each side, besides those for each byte: a fit to the run without a tick.
+/// The instructions that a message takes on each side, in addition to those for each byte. The figure is a fit to the
+/// run without a tick.
 const WORK: u64 = 100;
 const WORK_OF_BYTE: u64 = 4;
-/// The ways of the kernel, and the policies of the simulator for them: rearm, tree, hrtick.
+/// The ways in which the kernel runs, and the policies of the simulator for each: rearm, tree, hrtick.
 const WAYS: [(&str, [&str; 3]); 3] = [
     (ALL, ["deferred", "linked", "on"]),
     (NONE, ["eager", "plain", "unfiltered"]),
@@ -31,7 +33,7 @@ const WAYS: [(&str, [&str; 3]); 3] = [
 const ALL: &str = "all of them";
 const NONE: &str = "none of them";
 const NO_TICK: &str = "no hrtick";
-/// The figures of a run.
+/// The names of the figures of a run.
 const FIGURES: [&str; 7] = [
     "decisions",
     "starts",
@@ -42,14 +44,14 @@ const FIGURES: [&str; 7] = [
     "us",
 ];
 
-/// The places of starts, of those that were kept, and of writes.
+/// The indices of the figures for starts, for starts that kept their place, and for device writes.
 const OF_TICK: [usize; 3] = [1, 2, 3];
 
 /// The figures of the runs of each size and way.
 type Runs = BTreeMap<(u64, &'static str), Vec<[u64; FIGURES.len()]>>;
 
-/// Prints what the simulator foretells beside what the kernel does, and how long that takes it in guest time and in
-/// the host's.
+/// Prints the predictions of the simulator together with the figures of the kernel, and the time that the kernel takes,
+/// in guest time and in the host's.
 pub(super) fn compare(root: &Path, settings: &Settings) -> Result<(), String> {
     let run = |icount: bool, immediate: bool| {
         let settings = Settings {
@@ -124,7 +126,7 @@ fn verdict(is_within: bool, said: u64, did: u64) -> String {
     }
 }
 
-/// The median, the least and the greatest of a figure.
+/// Returns the median, the least and the greatest value of a figure.
 fn spread(runs: &[[u64; FIGURES.len()]], place: usize) -> [u64; 3] {
     let mut values: Vec<u64> = runs.iter().map(|run| run[place]).collect();
     values.sort_unstable();
@@ -170,7 +172,7 @@ fn parsed(line: &str) -> Option<((u64, &'static str), [u64; FIGURES.len()])> {
     Some(((bytes.parse().ok()?, way), figures.ok()?.try_into().ok()?))
 }
 
-/// Has the simulator foretell all runs.
+/// Has the simulator predict all runs.
 fn foretell(root: &Path) -> Result<Runs, String> {
     let scenario =
         fs::read_to_string(root.join(SCENARIO)).map_err(|error| format!("{SCENARIO}: {error}"))?;
@@ -202,8 +204,8 @@ fn foretell(root: &Path) -> Result<Runs, String> {
     Ok(runs)
 }
 
-/// Takes away what the simulated machine starts and writes for its own tick, at the beginning and the end of a run: all
-/// that there is where slices do not end. Tasks of the kernel have no such tick.
+/// Subtracts the starts and writes for the simulated machine's own tick at the beginning and the end of a run. If no
+/// slice ends, these are all starts and writes of a run. Tasks of the kernel have no such tick.
 fn without_machine(runs: &mut Runs) {
     for bytes in BYTES {
         let own = runs[&(bytes, NO_TICK)].clone();
@@ -218,7 +220,7 @@ fn without_machine(runs: &mut Runs) {
     }
 }
 
-/// The scenario of a run.
+/// Returns the scenario of a run.
 fn filled(scenario: &str, bytes: u64, round: u64, [rearm, tree, hrtick]: [&str; 3]) -> String {
     let work = WORK + WORK_OF_BYTE * bytes;
     scenario

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Pixels: of the picture's width, of the place for names, and of a lane.
+/// The width of the picture, the width for names, and the height of a lane, in pixels.
 const WIDTH: f64 = 1_000.0;
 const LEFT: f64 = 70.0;
 const LANE: f64 = 96.0;
@@ -13,7 +13,7 @@ const TOP: f64 = 40.0;
 const EXACT: &str = "#1f5fa8";
 const COARSE: &str = "#c2571a";
 
-/// A start and its expiry, in nanoseconds, on their CPUs.
+/// The start and the expiry of a timer: times in nanoseconds, and CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Arrow {
     armed: (u64, u64),
@@ -26,17 +26,17 @@ struct Arrow {
 struct Drawn {
     cpus: u64,
     arrows: Vec<Arrow>,
-    /// Starts that were cancelled.
+    /// The starts of timers that were cancelled.
     cancelled: Vec<(u64, u64)>,
-    /// Writes of a device.
+    /// The writes of a device.
     writes: Vec<(u64, u64)>,
-    /// CPU, begin and end of a time without a tick.
+    /// The times without a tick: the CPU, the beginning and the end.
     stopped: Vec<(u64, u64, u64)>,
     span: Option<(u64, u64)>,
 }
 
 impl Drawn {
-    /// Reads the lines of a trace. The last start before an expiry counts.
+    /// Reads the lines of a trace. The arrow of an expiry begins at the last start before it.
     fn of(trace: &str) -> Result<Self, String> {
         let mut drawn = Self::default();
         let mut armed: BTreeMap<(bool, u64), (u64, u64)> = BTreeMap::new();
@@ -155,7 +155,7 @@ impl Drawn {
     }
 }
 
-/// The beginning of a picture, with what its colours mean.
+/// Returns the beginning of a picture, with the meaning of its colours.
 fn head(height: f64) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
@@ -177,7 +177,7 @@ fn head(height: f64) -> String {
     out
 }
 
-/// Draws a trace.
+/// Draws a trace, and returns the picture.
 pub(super) fn draw(trace: &str) -> Result<String, String> {
     Drawn::of(trace)?.picture()
 }

@@ -1,4 +1,4 @@
-//! The test programs that mutants are tried against.
+//! The test programs that run against each mutant.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,8 @@ use super::trial::{Outcome, Settings, try_program};
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// The packages whose tests must notice, those to come included; packages under `tests/` belong to them too.
+/// The packages whose tests must notice a broken rule, including packages that do not exist yet. Packages under
+/// `tests/` belong to them too.
 const PACKAGES: [&str; 4] = [
     "tickless-link",
     "tickless-core",
@@ -16,11 +17,11 @@ const PACKAGES: [&str; 4] = [
     "tickless-sim",
 ];
 const TESTS: &str = "tests/";
-/// A host has rules of its own, such as the flush at the end of a turn. One of its programs reaches them all; the
-/// others take seconds each, which the mutants of the core need not wait for.
+/// A host with rules of its own, such as the flush at the end of a turn, and its one test program that reaches all of
+/// these rules. The host's other programs take seconds each, which the mutants of the core need not wait for.
 const HOST: (&str, &str) = ("tickless", "worker");
 
-/// All test programs of the suite, of the copy with the switches in.
+/// All test programs of the suite, built from the copy with the switches.
 #[derive(Debug)]
 pub(super) struct Suite {
     pub(super) programs: Vec<Program>,
@@ -29,14 +30,14 @@ pub(super) struct Suite {
 /// A test program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Program {
-    /// The name of its target, for the reader.
+    /// The name of the program's target, for the reader.
     pub(super) name: String,
     pub(super) executable: PathBuf,
-    /// The directory in which cargo would start it.
+    /// The directory in which cargo would start the program.
     pub(super) directory: PathBuf,
 }
 
-/// A message of cargo about something that it built.
+/// A message of cargo about a target that it built.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -90,7 +91,7 @@ impl Suite {
     }
 }
 
-/// Builds the test programs that `select` asks for.
+/// Builds the test programs that `select` names.
 fn build(
     root: &Path,
     select: impl FnOnce(Invocation) -> Invocation,
@@ -117,7 +118,7 @@ fn packages(workspace: &Workspace) -> Vec<&str> {
         .collect()
 }
 
-/// The test programs among the messages of cargo, one of which stands on each line.
+/// Returns the test programs in the messages of cargo; each message is one line.
 fn programs(messages: &str) -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {

@@ -1,4 +1,4 @@
-//! The names of the switches, as the list in their module has them.
+//! The names of the switches, read from the list in their module.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::tidy::scan::Scan;
 const SOURCE: &str = SWITCHES.0;
 const LIST: &str = "const NAMES: &[&str] = &[";
 
-/// The names of all switches, in the order in which they are tried.
+/// Returns the names of all switches, in the order in which they are tried.
 pub(super) fn names(root: &Path) -> Result<Vec<String>, String> {
     let names = names_in(&files::read(root, SOURCE)?);
     if names.is_empty() {
@@ -18,7 +18,7 @@ pub(super) fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The literals of the list in `source`.
+/// Returns the literals of the list in `source`.
 fn names_in(source: &str) -> Vec<String> {
     // The scan blanks the literals but keeps their quotes, so these tell where the literals are.
     let code = Scan::new(source).code;

@@ -1,9 +1,9 @@
 //! The trial of one test program against one mutant.
 //!
-//! The program runs its tests one by one, which makes its output tell three things apart: a test that failed (its
-//! line says so), one that hung, and one that ended the process (in both cases the last line has a name and no result).
-//! It is stopped at the first failure: how many more tests would fail is of no interest. Mutants run side by side
-//! instead.
+//! The program runs its tests one by one, so its output distinguishes three failures: a test that failed (its line says
+//! so), a test that hung, and a test that ended the process (in both cases the last line has a name and no result). The
+//! program is stopped at the first failure, because the number of further failures is of no interest. Several mutants
+//! run in parallel instead.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use super::VARIABLE;
 use super::suite::Program;
 
-/// Far more than any test of the host needs, and less than it waits by itself.
+/// The time limit of the host's own waits, in seconds. It is far more than any test of the host needs, and less than
+/// the limit of the host by itself.
 const HOST_PATIENCE: &str = "15";
 
 /// The result of a run of the tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A test failed; which, and how.
+    /// A test failed: its name, and the way in which it failed.
     Killed(String),
     Survived,
 }
@@ -39,7 +40,7 @@ enum Watched {
     /// The output of the program ended.
     Ended,
     Failed,
-    /// Silence for longer than the limit.
+    /// The program printed nothing for longer than the limit.
     Hung,
 }
 
@@ -84,10 +85,10 @@ fn start(program: &Program, settings: &Settings<'_>) -> Result<Child, String> {
         .map_err(|error| format!("cannot start {}: {error}", program.executable.display()))
 }
 
-/// Reads what the program prints, in a thread of its own, so that silence can be waited for.
+/// Reads the output of the program in a thread of its own, so that the caller can wait for output with a limit.
 ///
-/// The thread ends with the output. After a kill that can be late, if the program left a child behind that keeps the
-/// pipe open; no thread waits for it.
+/// The thread ends with the output. After a kill this can be late, if the program left a child that keeps the pipe
+/// open; no thread waits for the reading thread.
 fn read_in_background(child: &mut Child) -> Result<Receiver<Vec<u8>>, String> {
     const CHUNK: usize = 4096;
     let mut stdout = child.stdout.take().ok_or("the output was not piped")?;
@@ -137,7 +138,7 @@ fn judge(transcript: &str, watched: &Watched, status: ExitStatus) -> Outcome {
     }
 }
 
-/// The first test that the transcript shows as failed.
+/// Returns the first test that failed according to the transcript.
 fn first_failure(transcript: &str) -> Option<&str> {
     transcript.lines().find_map(|line| match test_line(line)? {
         (name, "FAILED") => Some(name),
@@ -145,7 +146,7 @@ fn first_failure(transcript: &str) -> Option<&str> {
     })
 }
 
-/// The test that had begun and not ended when the transcript broke off.
+/// Returns the test that had begun and not ended when the transcript ended.
 fn unfinished(transcript: &str) -> Option<&str> {
     match test_line(transcript.lines().next_back()?)? {
         (name, "") => Some(name),
@@ -153,7 +154,7 @@ fn unfinished(transcript: &str) -> Option<&str> {
     }
 }
 
-/// The name and the result in a line like `test a::b ... ok`.
+/// Returns the name and the result in a line like `test a::b ... ok`.
 fn test_line(line: &str) -> Option<(&str, &str)> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let name = name.strip_suffix(" - should panic").unwrap_or(name);
@@ -181,12 +182,12 @@ mod tests {
         );
     }
 
-    /// A program of the shell in the place of a test program.
+    /// A shell script that takes the place of a test program.
     struct Script(PathBuf);
 
     impl Script {
-        /// Lets the shell write the file: a program that this process still had open for writing, because another
-        /// test forked meanwhile, could not be started.
+        /// Lets the shell write the file. If this process wrote the file, a fork in another test could keep the file
+        /// open for writing, and the script could not be started.
         fn new(name: &str, text: &str) -> Self {
             let file = format!("xtask-{}-{name}", std::process::id());
             let path = std::env::temp_dir().join(file);

@@ -1,8 +1,9 @@
-//! Circles in a set of arrows.
+//! The search for circles in a set of arrows.
 
 use std::collections::BTreeSet;
 
-/// The groups of nodes of which each reaches each other one, without those of a single node. Sorted.
+/// Returns the groups of nodes in which each node reaches each other node, sorted. Groups of a single node are left
+/// out.
 pub(super) fn circles(nodes: usize, arrows: &BTreeSet<(usize, usize)>) -> Vec<Vec<usize>> {
     let reached: Vec<BTreeSet<usize>> = (0..nodes).map(|node| reach(node, arrows)).collect();
     let mut found: Vec<Vec<usize>> = Vec::new();
@@ -22,7 +23,7 @@ pub(super) fn circles(nodes: usize, arrows: &BTreeSet<(usize, usize)>) -> Vec<Ve
     found
 }
 
-/// Every node that can be reached from `start` by an arrow or more.
+/// Returns every node that can be reached from `start` by one or more arrows.
 fn reach(start: usize, arrows: &BTreeSet<(usize, usize)>) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut open = vec![start];

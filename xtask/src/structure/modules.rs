@@ -1,7 +1,8 @@
 //! The modules of a crate: the file of each, and its definitions, imports and names.
 //!
-//! Read from the parsed files, not from the compiler: a file that does not compile elsewhere is still understood, and
-//! nothing has to be built. What only tests and models see (`cfg(test)`, `cfg(loom)`, `cfg(shuttle)`) is left out.
+//! The modules are read from the parsed files and not from the compiler. So a file that does not compile elsewhere is
+//! still understood, and nothing has to be built. Code that only tests and models see (`cfg(test)`, `cfg(loom)`,
+//! `cfg(shuttle)`) is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +13,24 @@ use syn::{Attribute, Item, Meta, Token, UseTree, Visibility};
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     modules: Vec<Module>,
-    /// The files, in the order in which they were found; modules name them by their place here.
+    /// The files, in the order in which they were found; modules name a file by its index here.
     files: Vec<String>,
 }
 
-/// One module, in a file of its own or inside of another.
+/// One module, in a file of its own or inside another module.
 #[derive(Debug, Default)]
 struct Module {
     file: usize,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
-    /// The items that it defines, with the file of each definition.
+    /// The items that the module defines, with the file of each definition.
     items: BTreeMap<String, usize>,
     imports: Vec<Import>,
-    /// The paths in its code, as their segments.
+    /// The paths in the module's code, as their segments.
     paths: BTreeSet<Vec<String>>,
 }
 
-/// One name that a `use` brings in, or all of a module (`*`).
+/// One name that a `use` imports, or all names of a module (`*`).
 #[derive(Debug)]
 struct Import {
     name: String,
@@ -45,11 +46,11 @@ enum Target {
     Item(usize),
 }
 
-/// Paths go through re-exports so many times at most: a circle of those ends here.
+/// The largest number of re-exports that a path may go through: a circle of re-exports ends here.
 const LONGEST_CHAIN: usize = 16;
 
 impl Modules {
-    /// Reads the crate whose root is the file `root`; `text_of` has the text of a file, if it exists.
+    /// Reads the crate whose root is the file `root`; `text_of` returns the text of a file, if the file exists.
     pub(super) fn read<'t>(
         root: &str,
         text_of: &dyn Fn(&str) -> Option<&'t str>,
@@ -63,14 +64,14 @@ impl Modules {
         &self.files
     }
 
-    /// The file of the module that the module of `file` stands in.
+    /// Returns the file of the module that contains the module of `file`.
     pub(super) fn parent_of(&self, file: usize) -> Option<usize> {
         let module = self.modules.iter().find(|module| module.file == file)?;
         let parent = module.parent?;
         Some(self.modules[parent].file)
     }
 
-    /// Every pair of files of which the first names something that the second defines.
+    /// Returns every pair of files of which the first names an item that the second defines.
     pub(super) fn arrows(&self) -> BTreeSet<(usize, usize)> {
         let mut arrows = BTreeSet::new();
         for (index, module) in self.modules.iter().enumerate() {
@@ -218,7 +219,7 @@ impl Modules {
     }
 }
 
-/// Takes a tree of imports apart.
+/// Splits a tree of imports into single imports.
 fn spread(tree: &UseTree, path: &mut Vec<String>, is_public: bool, into: &mut Vec<Import>) {
     let mut take = |path: &[String], name: String| {
         into.push(Import {
@@ -271,7 +272,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
         visit::visit_path(self, path);
     }
 
-    /// Looks for paths in a macro's arguments, which are not parsed.
+    /// Searches a macro's arguments, which are not parsed, for paths.
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         self.visit_path(&call.path);
         self.paths.extend(paths_in(&call.tokens.to_string()));
@@ -303,7 +304,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     }
 }
 
-/// The paths in tokens that were not parsed, written with spaces between them.
+/// Returns the paths in tokens that were not parsed, written with spaces between them.
 fn paths_in(tokens: &str) -> Vec<Vec<String>> {
     let is_name =
         |word: &str| word.starts_with(|letter: char| letter.is_alphabetic() || letter == '_');
@@ -329,7 +330,7 @@ fn paths_in(tokens: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The name under which others can import what `item` defines.
+/// Returns the name under which other modules can import the definition in `item`.
 fn defined(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,
@@ -384,7 +385,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns true if a condition holds in a user's build; `None` if it depends.
+/// Returns true if a condition holds in a user's build; `None` if this depends on the build.
 fn holds_for_users(condition: &Meta) -> Option<bool> {
     let parts = |list: &syn::MetaList| {
         list.parse_args_with(syn::punctuated::Punctuated::<Meta, Token![,]>::parse_terminated)

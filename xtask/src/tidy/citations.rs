@@ -1,8 +1,10 @@
-//! H5, V2: citations of the specifications in `docs/spec`: each leads somewhere, and each requirement has a test.
+//! H5, V2: citations of the specifications in `docs/spec`: each names an existing section or requirement, and each
+//! requirement has a test.
 //!
 //! A section is cited with the letter of its page (`X-4.5`, `C-2.4`, `P-1`, `C-D.6`), a requirement by its id (`INV-1`,
-//! `B12`, `Example 5`). A page lists what a test has to show in its section *Conformance checklist*, as ids and ranges:
-//! `TIM-2, 3, 6..9`. What has no test stands with its reason in the table of `docs/spec/README.md`.
+//! `B12`, `Example 5`). A page lists the requirements that need a test in its section *Conformance checklist*, as ids
+//! and ranges: `TIM-2, 3, 6..9`. A requirement without a test stands with the reason in the table of
+//! `docs/spec/README.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +17,13 @@ const INDEX: &str = "docs/spec/README.md";
 const STYLE: &str = "docs/style.md";
 const CHECKLIST: &str = "Conformance checklist";
 const UNTESTED: &str = "## Untested";
-/// The page that lists the ids of regressions with the tests that hold them.
+/// The page that lists the ids of regressions, with the tests of each.
 const REGRESSIONS: &str = "tests/regressions/README.md";
 const EXAMPLE: &str = "Example";
-/// Packages that are tests in all they do.
+/// The packages that consist of tests only.
 const INSTRUMENTS: [&str; 3] = ["tests/", "crates/tickless-sim/", "examples/protocols/tests"];
 
-/// A requirement: the letters before the number, with the hyphen if there is one, and the number.
+/// The id of a requirement: the letters before the number, with the hyphen if it has one, and the number.
 type Id = (String, u32);
 
 /// The sections, requirements and rules that the specifications define.
@@ -32,7 +34,7 @@ struct Law {
     ids: BTreeMap<Id, (String, usize)>,
     /// The rules of the house style.
     style: BTreeSet<String>,
-    /// The requirements that need a test, with the place that says so.
+    /// The requirements that need a test, with the place that demands the test.
     testable: BTreeMap<Id, (String, usize)>,
 }
 
@@ -150,14 +152,14 @@ impl Law {
     }
 }
 
-/// The specifications themselves.
+/// Returns the specifications themselves.
 fn pages(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.with_extension("md").filter(|file| {
         file.path.starts_with(PLACE) && file.path != INDEX && !file.path.ends_with("GLOSSARY.md")
     })
 }
 
-/// Returns true if the file is about other times or about the form of citations.
+/// Returns true if the file describes other times or the form of citations.
 fn is_exempt(path: &str) -> bool {
     path == "CHANGELOG.md" || path.starts_with("xtask/")
 }
@@ -182,7 +184,7 @@ fn is_section(text: &str) -> bool {
         }
 }
 
-/// The section whose heading, or whose first words, this line is.
+/// Returns the section whose heading, or whose first words, this line contains.
 fn section(line: &str) -> Option<&str> {
     let title = line.trim_start_matches(['#', '*']);
     if title.len() == line.len() {
@@ -193,7 +195,8 @@ fn section(line: &str) -> Option<&str> {
     is_section(word).then_some(word)
 }
 
-/// The requirements that a page defines: at the beginning of an item, of a row, or of a paragraph in bold type.
+/// Returns the requirements that a page defines: each at the beginning of an item, of a row, or of a paragraph in bold
+/// type.
 fn definitions(page: &File) -> impl Iterator<Item = (usize, Id)> {
     page.lines().filter_map(|(line, text)| {
         let bare = text.trim_start();
@@ -208,7 +211,7 @@ fn definitions(page: &File) -> impl Iterator<Item = (usize, Id)> {
     })
 }
 
-/// Takes `TIM-17` and `B12` apart; `None` for anything else.
+/// Splits `TIM-17` and `B12` into letters and number; `None` for any other text.
 fn id(word: &str) -> Option<Id> {
     let digits = word.find(|letter: char| letter.is_ascii_digit())?;
     let (family, number) = word.split_at(digits);
@@ -219,7 +222,7 @@ fn id(word: &str) -> Option<Id> {
         .then(|| Some((family.to_owned(), number.parse().ok()?)))?
 }
 
-/// The requirements that a word of prose cites: one, or a range.
+/// Returns the requirements that a word of prose cites: one, or a range.
 fn cited(token: &Token<'_>, before: &str) -> Vec<Id> {
     if [EXAMPLE, "Examples"].contains(&before) {
         return token
@@ -238,7 +241,8 @@ fn cited(token: &Token<'_>, before: &str) -> Vec<Id> {
         .collect()
 }
 
-/// The requirements of a line of a checklist: `TIM-2, 3, 6..9` are six. A line goes on with the `family` of the last.
+/// Returns the requirements of a line of a checklist: `TIM-2, 3, 6..9` are six. A line without letters at its beginning
+/// has the `family` of the line before.
 fn listed(line: &str, family: &mut Option<String>) -> Vec<Id> {
     let mut found = Vec::new();
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || ['-', '.'].contains(&letter);
@@ -267,7 +271,7 @@ fn listed(line: &str, family: &mut Option<String>) -> Vec<Id> {
     found
 }
 
-/// The number at the end of a range, with the letters of its family or without.
+/// Returns the number at the end of a range, with or without the letters of its family.
 fn end_of_range(word: &str) -> Option<u32> {
     word.trim_start_matches(|letter: char| letter.is_ascii_uppercase() || letter == '-')
         .parse()
@@ -282,7 +286,7 @@ fn shown((family, number): &Id) -> String {
     }
 }
 
-/// The requirements of the table of those without a test, with their lines.
+/// Returns the requirements in the table of requirements without a test, with their lines.
 fn untested(tree: &Tree) -> BTreeMap<Id, usize> {
     let mut found = BTreeMap::new();
     for file in tree.files().iter().filter(|file| file.path == INDEX) {
@@ -303,7 +307,7 @@ fn untested(tree: &Tree) -> BTreeMap<Id, usize> {
     found
 }
 
-/// Every requirement that a test names in its documentation, its comments, its messages or its own name.
+/// Returns every requirement that a test names in its documentation, its comments, its messages or its own name.
 fn cited_by_tests(tree: &Tree) -> BTreeSet<Id> {
     let mut found = BTreeSet::new();
     for (file, scan) in tree.rust().filter(|(file, _)| !is_exempt(&file.path)) {
@@ -339,7 +343,7 @@ fn cited_by_tests(tree: &Tree) -> BTreeSet<Id> {
     found
 }
 
-/// `STATE-1 to 4`, and `FLUSH-1, 3 and 5`: the numbers that follow an id.
+/// Returns the numbers that follow an id: `STATE-1 to 4`, and `FLUSH-1, 3 and 5`.
 fn continued(tokens: &[Token<'_>]) -> Vec<Id> {
     let Some((last, before)) = tokens.split_last() else {
         return Vec::new();
@@ -376,7 +380,7 @@ fn continued(tokens: &[Token<'_>]) -> Vec<Id> {
     Vec::new()
 }
 
-/// The requirement that a test is named after: `r07_...`, `b12_...`, `example_2_...`.
+/// Returns the requirement after which a test is named: `r07_...`, `b12_...`, `example_2_...`.
 fn in_name(name: &str) -> Option<Id> {
     if let Some(rest) = name.strip_prefix("example_") {
         let number = rest.split('_').next()?;

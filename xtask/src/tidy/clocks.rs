@@ -17,7 +17,7 @@ const TIME_MODULE: [&str; 2] = [
     "crates/tickless-core/src/time.rs",
 ];
 
-/// Endings of names by which a number is a time.
+/// The endings of names that mark a number as a time.
 const TIME_SUFFIXES: [&str; 6] = ["_ns", "_us", "_ms", "_nanos", "_micros", "_secs"];
 const TIME_NAMES: [&str; 3] = ["timeout", "deadline", "duration"];
 const NUMBERS: [&str; 4] = ["u64", "i64", "u128", "f64"];

@@ -1,13 +1,13 @@
-//! W7: the first sentence names its subject.
+//! W7: the first sentence of a documentation names its subject.
 //!
-//! A sentence that begins with "what" or "whether" makes its reader look for the thing that it is about, and one that
-//! begins with "its", "only" or "called" leaves the subject out, so the documentation of a module or an item and the
-//! title of a decision begin with a verb or with the thing itself.
+//! A sentence that begins with "what" or "whether" makes its reader look for its subject, and a sentence that begins
+//! with "its", "only" or "called" leaves the subject out. So the documentation of a module or an item and the title of
+//! a decision begin with a verb or with the thing itself.
 
 use super::Report;
 use super::tree::Tree;
 
-/// Words that no first sentence begins with.
+/// The words with which no first sentence begins.
 const VAGUE: [&str; 112] = [
     "What",
     "That",
@@ -141,7 +141,7 @@ pub(super) fn of_items(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Judges the first line of each module's documentation, in every Rust file of the tree.
+/// Checks the first line of each module's documentation, in every Rust file of the tree.
 pub(super) fn of_modules(tree: &Tree, report: &mut Report<'_>) {
     for file in tree.with_extension("rs") {
         let mut lines = (1..).zip(file.text.lines());

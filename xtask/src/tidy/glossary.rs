@@ -1,7 +1,7 @@
-//! W6: one word has one meaning: the words that the glossary retired stay away.
+//! W6: one word has one meaning: no file uses the words that the glossary retired.
 //!
-//! The list is the table *Retired words* of `docs/spec/GLOSSARY.md`, and nowhere else. Files that are not clean yet
-//! stand in a table below it, each with a number that may only shrink.
+//! The list of these words is the table *Retired words* of `docs/spec/GLOSSARY.md`, and nowhere else. Files that still
+//! contain retired words stand in a table below it, each with a number that may only shrink.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use super::tree::{File, Tree};
 const GLOSSARY: &str = "docs/spec/GLOSSARY.md";
 const RETIRED: &str = "Retired words";
 const NOT_CLEAN: &str = "Not clean yet";
-/// Files that quote retired words or are about other times.
+/// The files that quote retired words, or that describe other times.
 const EXEMPT: [&str; 3] = ["docs/spec/", "CHANGELOG.md", "xtask/src/tidy/glossary.rs"];
 
-/// A word or phrase that may not come back.
+/// A word or phrase that is retired.
 #[derive(Debug, PartialEq, Eq)]
 struct Retired<'g> {
     words: Vec<&'g str>,
     instead: &'g str,
     is_code: bool,
-    /// Beginnings of paths; empty for all.
+    /// The beginnings of the paths for which the word is retired; empty for all paths.
     places: Vec<&'g str>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn retired_words(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// The rows of the table *Not clean yet*, as the tree is.
+/// Returns the rows of the table *Not clean yet* for the present tree.
 pub(super) fn table(tree: &Tree) -> String {
     let mut findings = Vec::new();
     let mut report = Report {
@@ -103,7 +103,7 @@ fn is_exempt(path: &str) -> bool {
     EXEMPT.iter().any(|place| path.starts_with(place))
 }
 
-/// The rows below the heading `title`: their lines and cells.
+/// Returns the rows below the heading `title`, with their lines and cells.
 fn rows<'f>(file: &'f File, title: &'f str) -> impl Iterator<Item = (usize, Vec<&'f str>)> {
     let mut inside = false;
     file.lines().filter_map(move |(line, text)| {
@@ -171,7 +171,7 @@ impl Retired<'_> {
     }
 }
 
-/// The retired words in `file`, by line.
+/// Returns the retired words in `file`, by line.
 fn find<'g>(file: &File, retired: &'g [Retired<'_>]) -> Vec<Found<'g>> {
     // By the first word, as it is compared.
     let mut in_code: BTreeMap<&str, &Retired<'_>> = BTreeMap::new();

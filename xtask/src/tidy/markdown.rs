@@ -1,4 +1,4 @@
-//! H5: Markdown that a reader can find the way in.
+//! H5: Markdown in which a reader can find the way.
 
 use super::Report;
 use super::tree::Tree;
@@ -6,16 +6,16 @@ use super::tree::Tree;
 /// A line of Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'m> {
-    /// `# Text` and below.
+    /// A heading: `# Text` and the lower levels.
     Heading(&'m str),
-    /// The marks of a fenced block.
+    /// The opening or closing marks of a fenced block.
     Fence,
     /// A line inside a fenced block.
     Fenced(&'m str),
     Prose(&'m str),
 }
 
-/// The lines of `text` with their kinds.
+/// Returns the lines of `text` with their kinds.
 pub(super) fn kinds(text: &str) -> impl Iterator<Item = Line<'_>> {
     let mut fenced = false;
     text.lines().map(move |line| {
@@ -74,10 +74,10 @@ pub(super) fn links(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// The table of contents of the book, which `book.toml` makes of the pages under `docs`.
+/// The table of contents of the book, which `book.toml` builds from the pages under `docs`.
 const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// A page that the table of contents does not name is no part of the book.
+/// Refuses pages that the table of contents does not name, because they are no part of the book.
 pub(super) fn in_the_book(tree: &Tree, report: &mut Report<'_>) {
     let mut files = tree.with_extension("md");
     let Some(contents) = files.find(|file| file.path == CONTENTS) else {
@@ -98,7 +98,7 @@ pub(super) fn in_the_book(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Refuses links that leave `docs`: in the book they lead nowhere.
+/// Refuses links that leave `docs`, because they lead nowhere in the book.
 pub(super) fn links_stay_in_the_book(tree: &Tree, report: &mut Report<'_>) {
     let pages = tree.with_extension("md");
     for file in pages.filter(|file| file.path.starts_with("docs/")) {
@@ -121,12 +121,12 @@ pub(super) fn links_stay_in_the_book(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// The line without what stands between backticks.
+/// Returns the line without the text between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// The targets of links in a line that are paths.
+/// Returns the targets of links in a line that are paths.
 fn targets(line: &str) -> Vec<&str> {
     let inline = line
         .match_indices("](")
@@ -148,7 +148,7 @@ fn targets(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The path that `target` means in the file at `from`; `None` when it leaves the checkout.
+/// Returns the path that `target` means in the file at `from`; `None` if it leaves the checkout.
 fn relative(from: &str, target: &str) -> Option<String> {
     let target = target.split(['#', '?']).next().unwrap_or_default();
     let mut parts: Vec<&str> = if target.starts_with('/') {

@@ -1,7 +1,7 @@
-//! H5: the files and items that pages and comments name are there.
+//! H5: the files and items that pages and comments name exist.
 //!
-//! Files move and items are renamed; the sentence about them stays. So every `path/of/a.rs` in a page or a comment must
-//! be the end of a path in the tree, and every name in code style in a page must be a word of the code.
+//! Files move and items are renamed, and the sentence about them stays. So every `path/of/a.rs` in a page or a comment
+//! must be the end of a path in the tree, and every name in code style in a page must be a word of the code.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use super::prose::{tokens, written};
 use super::rust::words;
 use super::tree::Tree;
 
-/// Files that quote, are about other times, or are about files in general.
+/// The files that quote, that describe other times, or that describe files in general.
 const EXEMPT: [&str; 3] = ["docs/spec/", "CHANGELOG.md", "xtask/"];
 const GLOSSARY: &str = "docs/spec/GLOSSARY.md";
 /// The heading of the section whose names no longer exist.
 const RETIRED: &str = "\n## Retired words";
-/// Endings of the paths that are looked for.
+/// The endings of the paths that are checked.
 const ENDINGS: [&str; 2] = [".rs", ".md"];
-/// Names of other programs that a decision weighs, and nothing here uses.
+/// Names of other programs that a decision weighs. No code here uses them.
 const FOREIGN: [&str; 6] = [
     "CLOCK_MONOTONIC_COARSE",
     "MADV_WIPEONFORK",
@@ -102,7 +102,7 @@ fn is_made(path: &str) -> bool {
     stem.chars().all(char::is_uppercase)
 }
 
-/// The words in a piece of code style that can only be names of items: of one word, `a::b`, or a call.
+/// Returns the words in a piece of code style that can only be names of items: a single word, `a::b`, or a call.
 fn names(span: &str) -> impl Iterator<Item = &str> {
     let is_code = span
         .chars()

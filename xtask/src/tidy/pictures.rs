@@ -1,10 +1,10 @@
 //! H5: the two pictures of ARCHITECTURE.md are true.
 //!
-//! The picture of the crates has an arrow for each dependency between packages of the workspace, as `cargo metadata`
-//! has them, and no other. The way of a timer is a table of functions, each with its file: the files and functions
-//! exist, each function is named in a file that the way passed before, and the way passes as many files as its table
-//! allows, each of them twice at most. Files that only look something up or pass a call on may be named in the text
-//! above the tables instead.
+//! The picture of the crates has an arrow for each dependency between packages of the workspace, according to
+//! `cargo metadata`, and no other arrow. The way of a timer is a table of functions, each with its file. The files and
+//! functions exist. Each function is named in a file that the way passed before. The way passes at most as many files
+//! as its table allows, and each file at most twice. Files that only look up a value or pass a call on may be named in
+//! the text above the tables instead.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::rust::{functions, places};
 use super::tree::{File, Tree};
 
 const PAGE: &str = "ARCHITECTURE.md";
-/// The heading above the ways, below which stands what they leave out.
+/// The heading above the ways. The text below it names the files that the ways leave out.
 const ABOVE: &str = "The way of a timer";
-/// The headings of the ways, and how many files each may pass.
+/// The headings of the ways, and the number of files that each may pass.
 const WAYS: [(&str, usize); 2] = [("An exact timer", 15), ("A coarse timer", 12)];
 const CRATES: &str = "Crates";
 /// The number of times that a way may pass one file.
@@ -109,7 +109,7 @@ pub(super) fn ways(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// A row of a way.
+/// A row of the table of a way.
 struct Station<'p> {
     line: usize,
     file: &'p str,
@@ -151,7 +151,7 @@ fn page(tree: &Tree) -> Option<&File> {
     tree.file(PAGE)
 }
 
-/// The code of the files that the text above the ways names.
+/// Returns the code of the files that the text above the ways names.
 fn left_out(tree: &Tree, page: &File) -> String {
     let mut inside = false;
     let mut code = String::new();
@@ -172,7 +172,7 @@ fn left_out(tree: &Tree, page: &File) -> String {
     code
 }
 
-/// The rows of the table below `title`: `| file | function | what happens |`.
+/// Returns the rows of the table below `title`: `| file | function | what happens |`.
 fn stations<'p>(page: &'p File, title: &str) -> Vec<Station<'p>> {
     let mut inside = false;
     let mut found = Vec::new();

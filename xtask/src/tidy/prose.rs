@@ -5,21 +5,21 @@ use super::tree::{File, Tree};
 /// A run of letters, digits and the characters `-`, `.` and `_`, without those at its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'t> {
-    /// Number of the line, counted from one.
+    /// The number of the line, counted from one.
     pub(super) line: usize,
     /// The offset of the word in the file.
     pub(super) offset: usize,
     pub(super) text: &'t str,
 }
 
-/// The files that are written for people, or in part: pages and programs.
+/// Returns the files that are written for people, entirely or in part: pages and programs.
 pub(super) fn written(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files()
         .iter()
         .filter(|file| matches!(file.extension(), Some("rs" | "md")))
 }
 
-/// The words of the prose in `file`.
+/// Returns the words of the prose in `file`.
 pub(super) fn tokens(file: &File) -> Vec<Token<'_>> {
     let code = file.scan().map(|scan| scan.code.as_bytes());
     // A character that the scanner left is code.

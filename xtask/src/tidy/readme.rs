@@ -1,18 +1,19 @@
-//! H5: a figure in the README can be made again.
+//! H5: each figure in the README can be measured again.
 //!
-//! A measured figure ages, and one that cannot be measured again is advertising. So each section of the README that
-//! contains figures must contain a command that prints them.
+//! A measured figure ages, and a figure that cannot be measured again is advertising. So each section of the README
+//! that contains figures must contain a command that prints them.
 
 use super::Report;
 use super::markdown::{Line, kinds};
 use super::tree::Tree;
 
 const README: &str = "README.md";
-/// The beginnings of commands.
+/// The words with which commands begin.
 const PROGRAMS: [&str; 2] = ["cargo ", "tickless "];
 /// The units that make digits a measured figure, with or without a space before them.
 const UNITS: [&str; 7] = ["ns", "µs", "μs", "us", "ms", "%", "×"];
-/// The unit that must follow the digits at once, or half the alphabet would be figures.
+/// The unit that must follow the digits without a space, because otherwise many letters after a number would count as
+/// figures.
 const TIMES: &str = "x";
 
 pub(super) fn figures(tree: &Tree, report: &mut Report<'_>) {

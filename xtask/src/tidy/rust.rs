@@ -1,10 +1,10 @@
-//! Finding functions, parameters, fields and attributes in scanned code, by words and braces.
+//! The search for functions, parameters, fields and attributes in scanned code, by words and braces.
 
 use std::ops::Range;
 
 use super::scan::is_word;
 
-/// A function with a body or without.
+/// A function, with or without a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Function<'c> {
     pub(super) name: &'c str,
@@ -12,7 +12,7 @@ pub(super) struct Function<'c> {
     pub(super) start: usize,
     /// The text between the parentheses.
     pub(super) parameters: Range<usize>,
-    /// The offset of the last brace, when there is a body.
+    /// The offset of the last brace, if the function has a body.
     pub(super) end: Option<usize>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Typed<'c> {
     pub(super) kind: &'c str,
 }
 
-/// The words of `code` with their offsets.
+/// Returns the words of `code` with their offsets.
 pub(super) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -35,14 +35,14 @@ pub(super) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The offsets at which `word` stands alone.
+/// Returns the offsets at which `word` is a whole word.
 pub(super) fn places<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = usize> + 'c {
     words(code)
         .filter(move |(_, found)| *found == word)
         .map(|(offset, _)| offset)
 }
 
-/// The offset of the bracket that closes the one at `open`.
+/// Returns the offset of the bracket that closes the bracket at `open`.
 pub(super) fn closing(code: &str, open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (index, letter) in code[open..].char_indices() {
@@ -60,7 +60,7 @@ pub(super) fn closing(code: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// All functions, those in macros included.
+/// Returns all functions, including functions in macros.
 pub(super) fn functions(code: &str) -> Vec<Function<'_>> {
     places(code, "fn")
         .filter_map(|start| function(code, start))
@@ -82,7 +82,7 @@ fn function(code: &str, start: usize) -> Option<Function<'_>> {
     })
 }
 
-/// The word that follows directly, with its offset.
+/// Returns the word that follows directly, with its offset.
 fn word_after(code: &str, from: usize) -> Option<(usize, &str)> {
     let start = skip_space(code, from);
     let (offset, word) = words(&code[start..]).next()?;
@@ -93,7 +93,7 @@ fn skip_space(code: &str, from: usize) -> usize {
     code.len() - code[from..].trim_start().len()
 }
 
-/// Returns the offset behind the generic parameters, if there are any.
+/// Returns the offset after the generic parameters, if there are any.
 fn after_generics(code: &str, from: usize) -> Option<usize> {
     let start = skip_space(code, from);
     if !code[start..].starts_with('<') {
@@ -129,7 +129,7 @@ fn body(code: &str, from: usize) -> Option<usize> {
     }
 }
 
-/// The parameters of all functions and the named fields of all structures, enumerations and unions.
+/// Returns the parameters of all functions and the named fields of all structures, enumerations and unions.
 pub(super) fn typed(code: &str) -> Vec<Typed<'_>> {
     let mut found: Vec<Typed<'_>> = functions(code)
         .into_iter()
@@ -148,7 +148,7 @@ pub(super) fn typed(code: &str) -> Vec<Typed<'_>> {
     found
 }
 
-/// Every `name: type` in `range`, however deep.
+/// Returns every `name: type` in `range`, however deep it is nested.
 fn typed_in(code: &str, range: Range<usize>) -> impl Iterator<Item = Typed<'_>> {
     let part = &code[range.clone()];
     words(part).filter_map(move |(offset, name)| {
@@ -166,7 +166,7 @@ fn typed_in(code: &str, range: Range<usize>) -> impl Iterator<Item = Typed<'_>> 
     })
 }
 
-/// The contents of all attributes, as ranges.
+/// Returns the contents of all attributes, as ranges.
 pub(super) fn attributes(code: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     code.match_indices('#').filter_map(|(offset, _)| {
         let rest = code[offset + 1..].strip_prefix('!');

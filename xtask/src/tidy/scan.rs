@@ -1,13 +1,13 @@
-//! Rust source taken apart into code and comments.
+//! The scanner that separates Rust source into code and comments.
 //!
-//! A rule about words must know whether a word is code, comment or text. The scanner tells them apart by the lexical
-//! rules of the language alone, and leaves a copy of the code in which everything else is blank. Offsets and lines stay
-//! what they were, so a find in the copy is a place in the file.
+//! A rule about words must know whether a word is code, comment or text. The scanner distinguishes these by the lexical
+//! rules of the language alone, and makes a copy of the code in which everything else is blank. Offsets and lines do
+//! not change, so a place in the copy is the same place in the file.
 
-/// A Rust source file, taken apart.
+/// A Rust source file, separated into code and comments.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// The source with comments and the contents of literals replaced by spaces, byte for byte.
+    /// The source, in which spaces replace the comments and the contents of literals, byte for byte.
     pub(crate) code: String,
     /// The comments, one for each line.
     pub(crate) comments: Vec<Comment>,
@@ -16,11 +16,11 @@ pub(crate) struct Scan {
 /// The part of a comment on one line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Comment {
-    /// Number of the line, counted from one.
+    /// The number of the line, counted from one.
     pub(crate) line: usize,
-    /// True if it is documentation.
+    /// True if the comment is documentation.
     pub(crate) is_doc: bool,
-    /// The text without the slashes.
+    /// The text of the comment without the slashes.
     pub(crate) text: String,
 }
 
@@ -39,7 +39,7 @@ impl Scan {
         }
     }
 
-    /// The line of an offset into the code, counted from one.
+    /// Returns the line of an offset into the code, counted from one.
     pub(crate) fn line_of(&self, offset: usize) -> usize {
         1 + count_lines(&self.code[..offset])
     }
@@ -76,7 +76,7 @@ impl Scanner<'_> {
         &self.source[self.at..]
     }
 
-    /// Returns true if the character before is part of a word, so that an `r` here begins no raw string.
+    /// Returns true if the previous character is part of a word, so that an `r` here begins no raw string.
     fn inside_word(&self) -> bool {
         self.source[..self.at].ends_with(is_word)
     }
@@ -143,7 +143,7 @@ impl Scanner<'_> {
         self.at = (end + end_mark.len()).min(self.source.len());
     }
 
-    /// A string or a character, with escapes.
+    /// Scans a string or a character, with escapes.
     fn quoted(&mut self, quote: char) {
         let start = self.at + 1;
         let mut end = self.source.len();
@@ -177,7 +177,7 @@ fn count_lines(text: &str) -> usize {
     text.bytes().filter(|&byte| byte == b'\n').count()
 }
 
-/// The lengths of the prefix and of the hashes if a raw string begins here.
+/// Returns the lengths of the prefix and of the hashes if a raw string begins here.
 fn raw_string(rest: &str) -> Option<(usize, usize)> {
     let prefix = ["r", "br", "cr"]
         .into_iter()

@@ -6,12 +6,12 @@ use super::tree::Tree;
 
 /// The number of lines, tests not counted, above which a file probably holds more than one concept.
 const FILE_WARNING: usize = 500;
-/// No reader finds the way in more, whatever it is.
+/// The number of lines above which no reader finds the way in a file, whatever the file contains.
 const FILE_LIMIT: usize = 900;
-/// The number of lines that fit a screen.
+/// The number of lines that fit on a screen.
 const FUNCTION_LIMIT: usize = 70;
 
-/// Names that say nothing about what is inside, and one that hides a crate of the language.
+/// Names that do not describe the contents of a module, and one name that hides a crate of the language.
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "common", "misc", "core"];
 
 pub(super) fn file_length(tree: &Tree, report: &mut Report<'_>) {

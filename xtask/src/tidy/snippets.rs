@@ -1,7 +1,7 @@
 //! H5: code in documentation is compiled.
 //!
-//! A piece of code that nothing compiles is wrong sooner or later. Rustdoc compiles what stands in documentation, and a
-//! page that a crate includes counts as such, unless it is told to look away.
+//! Code that is never compiled becomes wrong sooner or later. Rustdoc compiles the code in documentation, and a page
+//! that a crate includes counts as documentation, unless an attribute makes rustdoc skip the code.
 
 use super::Report;
 use super::tree::Tree;
@@ -9,7 +9,7 @@ use super::tree::Tree;
 /// The attribute that makes rustdoc skip a snippet.
 const IGNORE: &str = "ignore";
 
-/// No piece of Rust is exempt from being compiled.
+/// Refuses pieces of Rust that are exempt from being compiled.
 pub(super) fn ignored(tree: &Tree, report: &mut Report<'_>) {
     for file in tree.with_extension("md") {
         for (number, line) in (1..).zip(file.text.lines()) {
@@ -36,7 +36,7 @@ fn refuse(path: &str, number: usize, line: &str, report: &mut Report<'_>) {
     }
 }
 
-/// Pages with Rust in them are included by a crate, so that it is compiled.
+/// Checks that a crate includes each page with Rust in it, so that the Rust is compiled.
 pub(super) fn included(tree: &Tree, report: &mut Report<'_>) {
     for file in tree.with_extension("md") {
         let mut lines = (1..).zip(file.text.lines());
@@ -58,7 +58,7 @@ pub(super) fn included(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Returns the words behind the opening fence in `line`; empty if the line is no fence.
+/// Returns the words after the opening fence in `line`; empty if the line is no fence.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let line = line.trim_start();
     let info = line.strip_prefix("```").or(line.strip_prefix("~~~"));

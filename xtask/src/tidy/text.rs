@@ -8,12 +8,12 @@ use super::tree::{File, Tree};
 const PROSE_AND_CODE: [&str; 3] = ["rs", "md", "toml"];
 const COLUMNS: usize = 120;
 
-/// Directories of one machine, each in two halves so that this file does not contain them.
+/// Directories that exist on one machine only, each in two halves so that this file does not contain them.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk"), concat!("/ro", "ot")];
-/// The directory that has one directory for each person.
+/// The directory that contains one directory for each person.
 const HOMES: &str = concat!("/ho", "me/");
 
-/// Hosts that packages come from, put together so that this file does not contain them.
+/// Hosts from which packages come, put together so that this file does not contain them.
 const REGISTRIES: [&str; 7] = [
     concat!("crates", ".", "io"),
     concat!("py", "pi.org"),
@@ -91,7 +91,7 @@ pub(super) fn machine_paths(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Returns all files but those that cargo writes.
+/// Returns all files except those that cargo writes.
 fn files_by_hand(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files()
         .iter()

@@ -1,4 +1,4 @@
-//! The files that the rules look at, and the rules about which files there are.
+//! The files that the rules check, and the rules about which files exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::workspace::Workspace;
 /// The text files of a checkout, read once for all rules.
 pub(super) struct Tree {
     files: Vec<File>,
-    /// All paths, those of files that are not text included.
+    /// All paths, including those of files that are not text.
     paths: BTreeSet<String>,
-    /// The dependencies between packages of the workspace: a package, and one that it needs.
+    /// The dependencies between packages of the workspace: a package, and a package that it needs.
     dependencies: BTreeSet<(String, String)>,
 }
 
 /// One text file.
 pub(super) struct File {
-    /// Relative to the root, with `/` between the parts.
+    /// The path of the file, relative to the root, with `/` between the parts.
     pub(super) path: String,
     pub(super) text: String,
     /// The parts of the file's text, if it is Rust.
@@ -77,7 +77,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The files whose names end in `.extension`.
+    /// Returns the files whose names end in `.extension`.
     pub(super) fn with_extension<'t>(
         &'t self,
         extension: &'t str,
@@ -87,7 +87,7 @@ impl Tree {
             .filter(move |file| file.extension() == Some(extension))
     }
 
-    /// The Rust files with what they are made of.
+    /// Returns the Rust files with their code and comments.
     pub(super) fn rust(&self) -> impl Iterator<Item = (&File, &Scan)> {
         self.files
             .iter()
@@ -102,7 +102,7 @@ impl Tree {
         })
     }
 
-    /// Returns true if `path` is a file, or a directory with files in it.
+    /// Returns true if `path` is a file, or a directory that contains files.
     pub(super) fn contains(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let inside = format!("{path}/");
@@ -116,7 +116,7 @@ impl Tree {
     }
 }
 
-/// The offset in the Rust file at `path` from which on everything is tests.
+/// Returns the offset in the Rust file at `path` after which everything is tests.
 pub(super) fn tests_of(path: &str, text: &str) -> usize {
     File::new(path, text.into()).tests_from()
 }
@@ -134,7 +134,8 @@ impl File {
         file
     }
 
-    /// The offset from which on everything is tests: none of the file, the part at its end, or all of it.
+    /// Returns the offset after which everything is tests: the end of the file, the beginning of the tests at its end,
+    /// or the beginning of the file.
     pub(super) fn tests_from(&self) -> usize {
         let path = format!("/{}", self.path);
         let is_tests = ["/tests.rs", "/model.rs"]
@@ -156,13 +157,14 @@ impl File {
         Path::new(&self.path).extension()?.to_str()
     }
 
-    /// The lines, counted from one.
+    /// Returns the lines, counted from one.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
     }
 }
 
-/// H2: a package that forgets `[lints]` has none of the workspace's lints.
+/// H2: checks that each package inherits the lints of the workspace, because a package that forgets `[lints]` has none
+/// of them.
 pub(super) fn workspace_lints(tree: &Tree, report: &mut Report<'_>) {
     for file in tree.with_extension("toml") {
         let has = |wanted: &str| file.lines().any(|(_, line)| line.trim() == wanted);
@@ -184,7 +186,7 @@ fn has_workspace_lints(manifest: &str) -> bool {
     lines.any(|line| line == "[lints]") && lines.next() == Some("workspace = true")
 }
 
-/// V2: a regression that no test names is data that nothing runs.
+/// V2: checks that a test names each regression, because nothing runs the data of a regression that no test names.
 pub(super) fn regressions(tree: &Tree, report: &mut Report<'_>) {
     const PLACE: &str = "tests/regressions/";
     // Where the code of a package stands.

@@ -1,26 +1,26 @@
-//! U1: where unsafe code may stand.
+//! U1: the places where unsafe code is allowed.
 //!
-//! All pointer unsafe of the library stands in one crate, because there Miri and loom watch it. Any other place has to
-//! be listed here, together with the decision note that shows why it must.
+//! All pointer unsafe of the library is in one crate, because Miri and loom check that crate. Any other place has to be
+//! listed here, together with the decision note that shows why it needs unsafe code.
 
 use super::Report;
 use super::rust::places;
 use super::tree::Tree;
 
-/// The crate that exists for it.
+/// The crate for unsafe code.
 const HOME: &str = "crates/tickless-link/";
 /// The directory of chapters and decision notes.
 const NOTES: &str = "docs/";
 
-/// A place outside the link crate where unsafe code may stand.
+/// A place outside the link crate where unsafe code is allowed.
 struct Exception {
-    /// A file, or a directory with a slash at its end.
+    /// The path of a file, or of a directory with a slash at its end.
     path: &'static str,
     /// The file name of the note, under `docs`.
     note: &'static str,
 }
 
-/// One line for each place.
+/// The exceptions, one line for each place.
 const EXCEPTIONS: &[Exception] = &[
     Exception {
         path: "bench/peers/src/memory.rs",
@@ -232,7 +232,7 @@ mod tests {
     use super::{EXCEPTIONS, Exception, Report, Tree, placed, placed_with};
     use crate::tidy::samples::{CLEAN, lines, of_tree};
 
-    /// Checks the number in the note's first sentence, and that each of its files has a paragraph in a note.
+    /// Checks the number in the note's first sentence, and that a note has a paragraph for each of its files.
     #[test]
     fn the_note_counts_and_names_the_files() {
         let notes = [

@@ -1,4 +1,4 @@
-//! W3, H2: words that do not belong into comments and code.
+//! W3, H2: words that do not belong in comments and code.
 
 use syn::{Expr, Stmt};
 
@@ -12,9 +12,9 @@ const PROMISES: [&str; 3] = [
     concat!("FIX", "ME"),
     concat!("HA", "CK"),
 ];
-/// A promise that may stand if an issue is given with it.
+/// A promise that is allowed if it cites an issue.
 const PROMISE_WITH_ISSUE: &str = concat!("TO", "DO");
-/// Macros that stand in for code.
+/// Macros that take the place of missing code.
 const STANDINS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
 const DO_IT: &str = "do it now, or open an issue and cite it";
@@ -79,8 +79,8 @@ pub(super) fn commented_out_code(tree: &Tree, report: &mut Report<'_>) {
 
 /// Returns true if a line of a comment is a statement, or the beginning of a block.
 ///
-/// It is one when the language's parser takes it for one. A single word or name with a semicolon is what the end of a
-/// sentence can look like too, and is let pass.
+/// A line is a statement if the language's parser accepts it as a statement. A single word or name with a semicolon is
+/// allowed, because the end of a sentence can look the same.
 fn is_code(text: &str) -> bool {
     let text = text.trim();
     let whole = if text.ends_with('{') {

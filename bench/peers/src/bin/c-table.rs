@@ -1,5 +1,5 @@
-//! `cargo run --release -p tickless-peers --features c-peers --bin c-table`: the C interface beside timers of other C
-//! and C++ libraries, and beside the Rust calls below it.
+//! `cargo run --release -p tickless-peers --features c-peers --bin c-table`: a comparison of the C interface with the
+//! timers of other C and C++ libraries, and with the Rust calls that the C interface makes.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::fmt::Write as _;
@@ -14,12 +14,12 @@ use tickless_peers::{
 
 /// Measures arm + cancel, push-out and expiry through C, subject by subject in interleaved rounds.
 ///
-/// Figures are nanoseconds for one operation: the median of the rounds, and behind it the least and the greatest. Less
-/// is better.
+/// Figures are nanoseconds for one operation: the median of the rounds, followed by the least and the greatest. Less is
+/// better.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Pending timers.
+    /// The numbers of pending timers.
     #[arg(long, value_delimiter = ',', default_value = "1000,100000,1000000",
         value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pending: Vec<u64>,
@@ -29,15 +29,15 @@ struct Arguments {
     /// The number of repetitions of an operation in a turn.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     repeats: u64,
-    /// Measures only subjects whose name contains this.
+    /// Measures only subjects whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Prints the tables as those of a page in Markdown, one for each number of pending timers.
+    /// Prints the tables in Markdown for a page, one table for each number of pending timers.
     #[arg(long)]
     markdown: bool,
 }
 
-/// The operations of the tables, in their order, which the heads of [`markdown`] have too.
+/// The operations in the order of the table columns; the column heads of [`markdown`] have the same order.
 const OPERATIONS: [Operation; 4] = [
     Operation::ArmCancel,
     Operation::PushIdle,
@@ -50,7 +50,8 @@ const OURS: [&str; 3] = [EXACT_IN_C, LOOP_IN_C, COARSE_IN_C];
 
 /// The most that a call through C may take, as a multiple of the Rust call.
 const CROSSING: f64 = 1.15;
-/// The most that a push-out may take at the greatest number of pending timers, as a multiple of the best peer's.
+/// The most that a push-out may take at the greatest number of pending timers, as a multiple of the push-out of the
+/// best peer.
 const PUSH: f64 = 0.2;
 
 fn main() -> ExitCode {
@@ -103,7 +104,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// True for timers of C and C++, and for those of Rust that ours in C consist of.
+/// Returns true for timers of C and C++, and for the Rust timers on which the C timers of this library are built.
 fn is_in_the_table(name: &str, family: Family) -> bool {
     const RUST: [&str; 5] = [
         "tokio-util",
@@ -120,7 +121,7 @@ fn is_in_the_table(name: &str, family: Family) -> bool {
     }
 }
 
-/// Prints what is being measured, because a run takes minutes.
+/// A watcher that prints the current measurement, because a run takes minutes.
 struct Telling;
 
 impl Watch for Telling {
@@ -174,7 +175,7 @@ fn print_table(results: &Results, operation: Operation, pending: &[u64], names: 
 
 /// Formats the figures of one number of pending timers as `docs/capi.md` has them: a row for each subject.
 ///
-/// A subject that cannot have so many timers has dashes.
+/// A subject that cannot have that many timers has dashes in its row.
 fn markdown(results: &Results, pending: u64, names: &[&str]) -> String {
     let mut text = format!(
         "| {pending} pending, ns | arm + cancel | push idle out | any other deadline | expiry |\n\
@@ -193,13 +194,13 @@ fn markdown(results: &Results, pending: u64, names: &[&str]) -> String {
     text
 }
 
-/// Rounds to the digits that a run can tell apart.
+/// Rounds a figure to the digits that are significant in one run.
 fn short(ns: f64) -> String {
     let digits = usize::from(ns < 100.0);
     format!("{ns:.digits$}")
 }
 
-/// The peer with the least median, and that.
+/// Returns the peer with the least median, and this median.
 fn best_peer(results: &Results, operation: Operation, pending: u64) -> Option<(&'static str, f64)> {
     let rows = results.rows.iter().filter(|row| {
         row.operation == operation && row.pending == pending && row.family == Family::Peer

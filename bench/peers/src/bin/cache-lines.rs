@@ -1,5 +1,5 @@
-//! `cargo run --release -p tickless-peers --bin cache-lines`: lines of memory that an operation touches, for this
-//! library, its peers and the limit.
+//! `cargo run --release -p tickless-peers --bin cache-lines`: a count of the cache lines that an operation touches, for
+//! this library, its peers and the lower limit.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::io::Write as _;
@@ -10,19 +10,19 @@ use tickless_peers::{Operation, lines};
 
 /// Counts the lines of 64 bytes that an operation touches, by valgrind's lackey.
 ///
-/// Cold lines are those that none of the 16 operations before touched: where more timers are pending than fit into the
-/// caches, each is a miss. In the column `expire`, of 2,000 timers at most, they are those that are not among the 512
-/// that were touched last. A subject takes some seconds for each 10,000 pending timers.
+/// A line is cold if none of the 16 operations before touched it. If more timers are pending than fit into the caches,
+/// each cold line is a cache miss. In the column `expire`, which has 2,000 timers at most, a line is cold if it is not
+/// among the 512 lines that were touched last. A subject takes some seconds for each 10,000 pending timers.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Pending timers.
+    /// The number of pending timers.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pending: u32,
-    /// Measures only subjects whose name contains this.
+    /// Measures only subjects whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Measures only this operation, as `tickless bench` calls it.
+    /// Measures only this operation, named as in `tickless bench`.
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
     #[arg(long, hide = true, requires = "operation")]

@@ -1,4 +1,4 @@
-//! Timers that one thread arms and another one takes back.
+//! Timers that one thread arms and another thread cancels.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,9 +11,10 @@ use super::futures::SleepKind;
 use crate::random::Delays;
 use crate::subject::{Across, Subject};
 
-/// Timers in a batch: many enough that handing them over costs nothing for each.
+/// The number of timers in a batch: so many that the cost of passing the batch on is negligible for one timer.
 const BATCH: usize = 256;
-/// Batches on their way: with more than two, neither thread waits for the other all the time.
+/// The number of batches that circulate between the threads: with more than two, neither thread waits for the other all
+/// the time.
 const BATCHES: usize = 4;
 
 fn each(nanos: u128, batches: u32) -> f64 {
@@ -23,8 +24,8 @@ fn each(nanos: u128, batches: u32) -> f64 {
     }
 }
 
-/// Runs both sides: `arm` and `cancel` are called with a batch that goes round between them. The first tenth of the
-/// batches is not counted.
+/// Runs both sides on two threads. Batches circulate between `arm` and `cancel`. The first tenth of the batches is not
+/// counted.
 fn run<B: Send>(
     batches: u32,
     full: Vec<B>,
@@ -76,7 +77,7 @@ fn run<B: Send>(
     }
 }
 
-/// Boxed futures, whose boxes go back to be filled again.
+/// Measures boxed futures; the empty boxes are returned to the arming thread and filled again.
 pub(super) fn futures<K: SleepKind>(batches: u32) -> Across {
     let batch =
         || -> Vec<Pin<Box<Option<K::Sleep>>>> { (0..BATCH).map(|_| Box::pin(None)).collect() };
@@ -111,7 +112,7 @@ pub(super) fn futures<K: SleepKind>(batches: u32) -> Across {
     )
 }
 
-/// A queue behind `std::sync::Mutex`, which is locked for each operation.
+/// Measures a queue in a `std::sync::Mutex`, which is locked for each operation.
 pub(super) fn by_mutex<S: Subject + Send>(batches: u32) -> Across {
     let shared = S::within(|place| Mutex::new(S::new(place, SLOTS, false)));
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,10 +124,11 @@ pub(super) fn by_mutex<S: Subject + Send>(batches: u32) -> Across {
     )
 }
 
-/// Slots that are on their way.
+/// The number of slots in all batches.
 pub(super) const SLOTS: usize = BATCH * BATCHES;
 
-/// Timers that both threads know by their slots: one thread calls `now` and `arm`, the other one `cancel`.
+/// Measures timers that both threads identify by their slots: one thread calls `now` and `arm`, the other thread calls
+/// `cancel`.
 pub(super) fn by_slots<S: Subject>(
     batches: u32,
     now: impl Fn() -> S::Time + Send,

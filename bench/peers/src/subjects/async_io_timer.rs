@@ -1,4 +1,4 @@
-//! `async_io::Timer`: a sorted map behind a lock, and a queue of requests in front of it.
+//! The subject `async_io::Timer`: a sorted map behind a lock, with a queue of requests in front of the map.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl SleepKind for AsyncIo {
         sleep.get_mut().set_at(deadline);
     }
 
-    /// Returns true if the timer fired and was polled since: a poll alone changes its state.
+    /// Returns true if the timer fired and was polled afterwards, because only a poll changes its state.
     fn is_over(sleep: &Timer) -> bool {
         !sleep.will_fire()
     }

@@ -1,14 +1,16 @@
-//! Timers of C and C++ libraries, behind shims of one shape (`shims/peer.h`).
+//! Timers of C and C++ libraries, behind shims that all have the same functions (`shims/peer.h`).
 //!
-//! A call into a shim costs what a call between languages costs, about a nanosecond.
+//! A call into a shim costs about a nanosecond, as any call from Rust to C.
 //!
 //! # Invariant
 //!
-//! *Queue*: the pointer of a [`Foreign`] is what its library's `new` returned, is passed to no other library, to no
-//! function after `free`, and, as it is not `Send`, by no other thread. Slots are below the number given to `new`.
+//! *Queue*: the `new` of the library returned the pointer of a [`Foreign`]. The pointer is passed to no other library
+//! and to no function after `free`. Because it is not `Send`, no other thread passes it to a function. Slots are below
+//! the number given to `new`.
 //!
-//! *Shared*: the queue of a [`Shared`] is what `new_shared` returned. Between the two calls of its maker, `new_shared`
-//! and `free`, one thread calls `now` and `arm`, another one `cancel`, and slots go between them through a channel.
+//! *Shared*: `new_shared` returned the queue of a [`Shared`]. Its maker calls `new_shared` and later `free`. Between
+//! these two calls one thread calls `now` and `arm`, another thread calls `cancel`, and the threads pass slots to each
+//! other through a channel.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -36,7 +38,7 @@ pub(crate) struct Functions {
 
 /// A library that has a shim.
 pub(crate) trait Library {
-    /// True if its timers fire.
+    /// True if the timers of the library fire.
     const FIRES: bool = true;
     const FUNCTIONS: Functions;
 }
@@ -45,7 +47,7 @@ pub(crate) trait Library {
 #[derive(Debug)]
 pub(crate) struct Foreign<L: Library> {
     queue: NonNull<c_void>,
-    /// The number of slots, with the one that is armed and cancelled at once.
+    /// The number of slots, including the slot that is armed and cancelled at once.
     slots: usize,
     library: PhantomData<L>,
 }
@@ -77,7 +79,7 @@ impl<L: Library> Foreign<L> {
     }
 }
 
-/// A queue whose timers one thread arms and another one cancels.
+/// A queue whose timers one thread arms and another thread cancels.
 #[derive(Debug)]
 struct Shared<L: Library>(Foreign<L>);
 
@@ -85,7 +87,7 @@ struct Shared<L: Library>(Foreign<L>);
 unsafe impl<L: Library> Sync for Shared<L> {}
 
 impl<L: Library> Shared<L> {
-    /// `None` if the library's timers are for one thread at a time.
+    /// Makes a queue for two threads; returns `None` if only one thread at a time can use the library's timers.
     fn new(slots: usize) -> Option<Self> {
         // SAFETY: it takes any number.
         let queue = unsafe { (L::FUNCTIONS.new_shared)(slots) };
@@ -195,7 +197,7 @@ impl<L: Library> Subject for Foreign<L> {
     }
 }
 
-/// Declares the functions of a shim, and the library that has them.
+/// Declares the functions of a shim, and a type for its library.
 macro_rules! library {
     ($(#[$condition:meta])* $name:ident: $new:ident $new_shared:ident
         $free:ident $now:ident $arm:ident $cancel:ident $push:ident
@@ -264,7 +266,7 @@ library!(#[cfg(has_asio)] Asio: peer_asio_new peer_asio_new_shared peer_asio_fre
 library!(#[cfg(has_dpdk)] Dpdk: peer_dpdk_new peer_dpdk_new_shared peer_dpdk_free peer_dpdk_now peer_dpdk_arm
     peer_dpdk_cancel peer_dpdk_push peer_dpdk_is_armed peer_dpdk_fire);
 
-/// Returns the subjects that were built.
+/// Returns the subjects of the libraries whose shims were built.
 pub(super) fn all() -> Vec<Entry> {
     vec![
         #[cfg(has_tickless)]

@@ -1,4 +1,4 @@
-//! Futures that sleep, of any library.
+//! Subjects made of sleeping futures, generic over the library.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use super::across;
 use crate::slots::Slots;
 use crate::subject::{Across, Subject};
 
-/// A library's future, and what goes with it.
+/// A library's sleeping future, with its clock and environment.
 pub(crate) trait SleepKind: Sized {
     type Sleep: Future + Send + 'static;
     type Time: Copy;
@@ -29,10 +29,10 @@ pub(crate) trait SleepKind: Sized {
     fn later(time: Self::Time, nanos: u64) -> Self::Time;
     fn make(deadline: Self::Time) -> Self::Sleep;
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Self::Time);
-    /// Returns true if the time of a sleep is over; called for sleeps that were polled only.
+    /// Returns true if the time of a sleep is over; called only for sleeps that were polled.
     fn is_over(sleep: &Self::Sleep) -> bool;
 
-    /// Lets time pass until something may have fired.
+    /// Waits until a timer may have fired.
     fn wait(place: &Self::Place) {
         let _unused = place;
         std::thread::sleep(A_LITTLE);
@@ -43,7 +43,7 @@ pub(crate) trait SleepKind: Sized {
 /// nothing.
 const A_LITTLE: Duration = Duration::from_millis(1);
 
-/// Counts how often it was woken.
+/// A waker that counts how often it was woken.
 #[derive(Debug, Default)]
 struct Count(AtomicU64);
 
@@ -58,7 +58,7 @@ impl Wake for Count {
     }
 }
 
-/// Slots of futures that are polled once when they are armed.
+/// A subject whose slots hold futures; each future is polled once when it is armed.
 #[derive(Debug)]
 pub(crate) struct Futures<K: SleepKind> {
     slots: Slots<Option<K::Sleep>>,

@@ -1,4 +1,5 @@
-//! The lower limit: the cost that no implementation of the same semantics can avoid. No timer fires here.
+//! The lower limit: the cost that no implementation of the same semantics can avoid. The timers of these subjects do
+//! not fire.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use tickless::time::Instant;
 use crate::measure::Turn;
 use crate::subject::{Across, Subject};
 
-/// The part that limits have in common: the cheapest clock that threads may compare.
+/// Implements the part that all limits share, with the cheapest clock whose times threads can compare.
 macro_rules! limit {
     () => {
         on_a_clock!(Instant);
@@ -16,7 +17,7 @@ macro_rules! limit {
     };
 }
 
-/// The loop that measures, and nothing in it.
+/// The measuring loop without an operation.
 #[derive(Debug)]
 pub(crate) struct Nothing;
 
@@ -67,8 +68,8 @@ impl Subject for Nothing {
     }
 }
 
-/// A line that two threads write in turn: nanoseconds for one way. A timer that is handed over alone costs at least
-/// that, and both sides pay it now and then.
+/// Measures a cache line that two threads write in turn, and returns the nanoseconds for one transfer. A timer that is
+/// passed to another thread alone costs at least one transfer; either side pays it from time to time.
 pub(crate) fn bounce(turn: Turn<'_>) -> Option<Across> {
     let rounds = turn.repeats;
     let line = Line(AtomicU64::new(0));
@@ -101,9 +102,10 @@ pub(crate) fn bounce(turn: Turn<'_>) -> Option<Across> {
 #[derive(Debug)]
 struct Line(AtomicU64);
 
-/// No node.
+/// The index that stands for no node.
 const NONE: u32 = u32::MAX;
-/// Buckets of a level, and levels: as those of a wheel of milliseconds that reaches a minute and more.
+/// The number of buckets of a level, and the number of levels: as in a wheel of milliseconds that covers more than a
+/// minute.
 const BUCKETS: usize = 64;
 const LEVELS: usize = 9;
 
@@ -118,8 +120,8 @@ struct Node {
     _what_to_call: [u64; 2],
 }
 
-/// Lists by bucket, and a bit for each that holds something: a wheel without clock, lock, states and levels that
-/// cascade.
+/// A list for each bucket, with a bitmap of the buckets that are not empty: a wheel without clock, lock, states and
+/// cascading levels.
 #[derive(Debug)]
 pub(crate) struct Lists {
     nodes: Vec<Node>,
@@ -129,7 +131,8 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Milliseconds from the beginning, and the bucket: an eighth of the distance wide.
+    /// Returns the expiry in milliseconds since the beginning, and its bucket, whose width is an eighth of the
+    /// distance.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,

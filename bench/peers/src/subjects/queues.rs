@@ -12,7 +12,7 @@ use super::across;
 use super::tokio_time::entered;
 use crate::subject::{Across, Subject};
 
-/// The part of these subjects that is the same for all.
+/// Implements the part that all these subjects share.
 macro_rules! on_the_clock_of_std {
     () => {
         on_a_clock!(Instant);
@@ -29,7 +29,7 @@ macro_rules! on_the_clock_of_std {
     };
 }
 
-/// `BTreeMap<(Instant, id)>`, and the deadline of each slot.
+/// A `BTreeMap<(Instant, id)>`, with the deadline of each slot.
 #[derive(Debug)]
 pub(crate) struct Map {
     queue: BTreeMap<(Instant, u32), ()>,
@@ -100,12 +100,13 @@ const fn number(slot: usize) -> u32 {
     slot as u32
 }
 
-/// Entries that belong to no timer any more, beyond which a heap is built again.
+/// The number of entries without a timer above which a heap is rebuilt.
 ///
-/// Below that it would be built all the time while few timers are pending.
+/// With a smaller number the heap would be rebuilt all the time while few timers are pending.
 const FEW_STALE: usize = 1_024;
 
-/// A timer of a heap, which has an entry for it as long as `armed` is its generation.
+/// A timer of a heap. An entry of the heap belongs to the timer while the timer is armed and has the generation of the
+/// entry.
 #[derive(Clone, Copy, Debug)]
 struct HeapSlot {
     deadline: Instant,
@@ -115,8 +116,9 @@ struct HeapSlot {
 
 type Entry = Reverse<(Instant, u32, u32)>;
 
-/// A binary heap in which what was cancelled stays until it comes up, or until half of it is of that kind. With
-/// `EXTENDS`, a deadline that is pushed out is only stored, and filed when the old one comes up.
+/// A binary heap in which the entries of cancelled timers stay until they reach the top, or until half of the entries
+/// are stale. With `EXTENDS`, a push-out only stores the new deadline; the timer is enqueued for it when its old entry
+/// reaches the top.
 #[derive(Debug)]
 pub(crate) struct Heap<const EXTENDS: bool> {
     queue: BinaryHeap<Entry>,
@@ -223,7 +225,7 @@ impl<const EXTENDS: bool> Subject for Heap<EXTENDS> {
     }
 }
 
-/// `tokio_util::time::DelayQueue`, in a runtime that nothing else uses.
+/// A `tokio_util::time::DelayQueue`, in a runtime with no other user.
 #[derive(Debug)]
 pub(crate) struct Delayed {
     queue: DelayQueue<u32>,

@@ -1,4 +1,4 @@
-//! The timers of this library: futures and callbacks, on workers and on threads that are none.
+//! The timers of this library: futures and callbacks, on workers and on foreign threads.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +20,8 @@ fn as_worker<R>(body: impl FnOnce(&Worker) -> R) -> R {
     body(&worker.expect("this thread is no worker yet"))
 }
 
-/// Runs what is due, or waits until something is, as a park does. That would not end for coarse timers that another
-/// thread runs.
+/// Runs due timers, or waits until a timer is due, as a park does. For coarse timers that another thread runs, this
+/// wait would not end.
 fn turn(worker: &Worker) {
     if worker.is_due() {
         let _turn = worker.turn();
@@ -33,10 +33,11 @@ fn turn(worker: &Worker) {
     std::thread::sleep(worker.next_deadline().map_or(A_LITTLE, until_due));
 }
 
-/// The time between two looks whether another thread has fired the rest: longer than the kernel is late.
+/// The time between two checks whether another thread has fired the remaining timers: longer than the lateness of the
+/// kernel.
 const A_LITTLE: Duration = Duration::from_micros(500);
 
-/// The part that is the same wherever a timer of this library waits.
+/// Implements the part that all timers of this library share.
 macro_rules! on_our_clock {
     () => {
         #[inline]
@@ -84,8 +85,8 @@ macro_rules! on_a_worker {
             as_worker(body)
         }
 
-        /// Takes the turn that is due. Else the background thread fires what is due here, under the lock of this
-        /// worker.
+        /// Takes the turn that is due. Without this turn the expiry thread would fire the due timers of this worker,
+        /// under the lock of the worker.
         #[inline]
         fn serve(worker: &Worker) {
             if worker.is_due() {
@@ -95,7 +96,7 @@ macro_rules! on_a_worker {
     };
 }
 
-/// `tickless::time::Sleep` on a worker.
+/// The subject `tickless::time::Sleep` on a worker.
 #[derive(Debug)]
 pub(crate) struct OnWorker;
 
@@ -108,7 +109,7 @@ impl SleepKind for OnWorker {
     }
 }
 
-/// `tickless::time::Sleep` on a thread that the library knows nothing about.
+/// The subject `tickless::time::Sleep` on a foreign thread, which the library has not registered as a worker.
 #[derive(Debug)]
 pub(crate) struct OnThread;
 
@@ -121,7 +122,7 @@ impl SleepKind for OnThread {
     }
 }
 
-/// `tickless::coarse::Sleep` on a worker.
+/// The subject `tickless::coarse::Sleep` on a worker.
 #[derive(Debug)]
 pub(crate) struct Coarse;
 
@@ -134,7 +135,8 @@ impl SleepKind for Coarse {
     }
 }
 
-/// The number of timers with callbacks that fired in this process, in which one subject at a time is measured.
+/// The number of timers with callbacks that fired in this process. One subject at a time is measured, so one count
+/// suffices.
 static FIRED: AtomicU64 = AtomicU64::new(0);
 
 fn fired() -> u64 {
@@ -215,7 +217,7 @@ macro_rules! callbacks {
 /// The callback of a [`WheelTimer`].
 type OnTimeout = fn(&mut Timeout) -> wheel::Restart;
 
-/// `tickless::wheel::WheelTimer`s, which stay on their worker.
+/// The subject `tickless::wheel::WheelTimer`, whose timers stay on their worker.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     timers: Slots<WheelTimer<OnTimeout>>,
@@ -236,7 +238,7 @@ callbacks!(
 /// The callback of an [`HrTimer`].
 type OnExpiry = fn(&mut Expired<'_, '_, hrtimer::Monotonic>) -> hrtimer::Restart;
 
-/// `tickless::hrtimer::HrTimer`s.
+/// The subject `tickless::hrtimer::HrTimer`.
 #[derive(Debug)]
 pub(crate) struct Exact {
     timers: Slots<HrTimer<OnExpiry>>,

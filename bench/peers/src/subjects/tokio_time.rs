@@ -1,4 +1,4 @@
-//! `tokio::time`, in a multi-thread runtime.
+//! The timers of `tokio::time`, in a multi-thread runtime.
 
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -9,8 +9,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::futures::SleepKind;
 
-/// Calls `body` in the only runtime of the process, which lives as long as the process. Threads share it, as those of a
-/// program do.
+/// Calls `body` in the only runtime of the process, which lives as long as the process. All threads share the runtime,
+/// as the threads of a program do.
 pub(super) fn entered<R>(body: impl FnOnce() -> R) -> R {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| build(Builder::new_multi_thread().enable_time()));
@@ -27,7 +27,7 @@ fn build(builder: &mut Builder) -> Runtime {
 #[derive(Debug)]
 pub(crate) struct Default;
 
-/// Implements the part that both timers share.
+/// Implements the part that both timers of tokio share.
 macro_rules! sleep_of_tokio {
     () => {
         type Sleep = Sleep;
@@ -68,8 +68,8 @@ impl SleepKind for Default {
     }
 }
 
-/// The timer of a runtime that was built with `enable_alt_timer`: each worker has a wheel. The benchmark uses it from
-/// threads that are no workers, whose requests go through a queue to the workers.
+/// The timer of a runtime that was built with `enable_alt_timer`: each worker has a wheel. The benchmark uses this
+/// timer from threads that are not workers, so a queue passes their requests to the workers.
 #[cfg(tokio_unstable)]
 #[derive(Debug)]
 pub(crate) struct Alternative;

@@ -30,8 +30,8 @@ fn late(nanos: u64) -> Histogram<u64> {
     late
 }
 
-/// A row with three rounds: how far the share of a weight is from its entitlement, how late periodic tasks were in
-/// microseconds, and what was computed.
+/// Returns a row with three rounds. `error` is the distance of a weight's share from its entitlement, `micros` the
+/// lateness of periodic tasks, and `work` the computed work.
 fn row(subject: Subject, error: f64, micros: u64, work: f64) -> Row {
     let share = |weight, got| Share {
         weight,

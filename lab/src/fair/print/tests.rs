@@ -14,7 +14,7 @@ fn late(micros: u64) -> Histogram<u64> {
     late
 }
 
-/// A row with a round for each figure: how late periodic tasks were, and what was computed.
+/// Returns a row with a round for each figure: the lateness of periodic tasks, and the computed work.
 fn row(subject: Subject, rounds: &[(u64, f64)]) -> Row {
     let parts = rounds.iter().map(|&(micros, work)| Part {
         shares: vec![Share {

@@ -1,4 +1,4 @@
-//! clockworker: EEVDF over queues, on one thread, with tokio's timers.
+//! clockworker as a runtime of `tickless fair`: EEVDF over queues, on one thread, with tokio's timers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ impl Runtime for Clockworker {
     }
 }
 
-/// The largest number of queues that it accepts.
+/// The largest number of queues that clockworker accepts.
 const QUEUES: usize = 256;
 
 pub(super) fn run(stage: &Arc<Stage>, jobs: Vec<Job>) -> Result<(), Missing> {

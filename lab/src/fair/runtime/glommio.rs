@@ -1,4 +1,4 @@
-//! glommio: an executor a thread, queues with shares, `io_uring`.
+//! glommio as a runtime of `tickless fair`: an executor on each thread, queues with shares, `io_uring`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

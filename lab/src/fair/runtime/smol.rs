@@ -1,4 +1,4 @@
-//! smol's executor on several threads.
+//! smol's executor on several threads as a runtime of `tickless fair`.
 
 use std::sync::Arc;
 use std::thread;

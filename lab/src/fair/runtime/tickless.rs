@@ -1,4 +1,4 @@
-//! This library's executor.
+//! This library's executor as a runtime of `tickless fair`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

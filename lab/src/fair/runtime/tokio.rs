@@ -1,4 +1,4 @@
-//! tokio's multi-thread runtime.
+//! tokio's multi-thread runtime as a runtime of `tickless fair`.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 use super::{Missing, Runtime};
 use crate::fair::stage::{Job, Stage};
 
-/// Tokio with its recommended budget: a task consumes of it at checkpoints, and yields when it is spent.
+/// Tokio with its recommended budget: a task consumes budget at checkpoints, and yields when the budget is spent.
 #[derive(Debug)]
 pub(super) enum Budget {}
 
-/// Tokio with a yield of the task at each checkpoint.
+/// Tokio with tasks that yield at each checkpoint.
 #[derive(Debug)]
 pub(super) enum Yield {}
 

@@ -1,10 +1,10 @@
-//! Options of cyclictest that mean nothing here: known, and refused with the reason.
+//! Options of cyclictest that have no meaning here. The command knows them, and refuses them with the reason.
 
 use clap::{ArgAction, Args};
 
 use crate::failure::Failure;
 
-/// Options of cyclictest without a meaning here, hidden in the help, where one sentence names them.
+/// Options of cyclictest without a meaning here. They are hidden in the help, where one sentence names them.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Elsewhere {
     #[arg(short = 'F', long, value_name = "PATH", hide = true)]
@@ -24,7 +24,7 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Refuses each of them that was given.
+    /// Refuses each of these options that was given.
     pub(super) fn refuse(&self) -> Result<(), Failure> {
         let given = [
             (

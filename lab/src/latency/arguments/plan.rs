@@ -1,4 +1,4 @@
-//! The plan of a run, with every default worked out.
+//! The plan of a run, with every default computed.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::latency::subject::Subject;
 use crate::output::{Options, Place};
 use crate::scheduling::Policy;
 
-/// The settings of a run, with every default worked out.
+/// The settings of a run, with every default computed.
 #[derive(Clone, Debug)]
 pub(in crate::latency) struct Plan {
     pub(in crate::latency) threads: Vec<Placement>,
@@ -31,10 +31,10 @@ pub(in crate::latency) struct Plan {
     pub(in crate::latency) in_nanos: bool,
     pub(in crate::latency) main_cpus: Option<CpuSet>,
     pub(in crate::latency) align: Option<Align>,
-    /// Every latency is printed, or the largest of so many.
+    /// The number of latencies of which the largest is printed; 1 prints every latency, `None` none.
     pub(in crate::latency) verbose: Option<u64>,
     pub(in crate::latency) spikes: Option<Spikes>,
-    /// The directory of the tracing that a latency above the limit marks and stops.
+    /// The directory of the kernel's tracing, which a latency above the limit marks and stops.
     pub(in crate::latency) tracefs: Option<PathBuf>,
 }
 
@@ -42,7 +42,7 @@ pub(in crate::latency) struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::latency) struct Align {
     pub(in crate::latency) to_second: bool,
-    /// The distance of each thread's deadline from the one before.
+    /// The offset of each thread's deadline from the deadline of the thread before.
     pub(in crate::latency) offset: Duration,
 }
 
@@ -56,7 +56,7 @@ pub(in crate::latency) struct Spikes {
 /// The default priority of a real-time policy, as in cyclictest.
 const PRIORITY: u8 = 2;
 
-/// The CPU and the scheduling of one thread.
+/// The CPU and the scheduling policy of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::latency) struct Placement {
     pub(in crate::latency) cpu: Option<u32>,
@@ -65,7 +65,7 @@ pub(in crate::latency) struct Placement {
 }
 
 impl Arguments {
-    /// The options that all commands have. `-q` means something else here.
+    /// Returns the options that all commands have; `-q` has another meaning here.
     pub(in crate::latency) fn output(&self) -> Options {
         Options {
             json: self.json.clone(),
@@ -73,7 +73,7 @@ impl Arguments {
         }
     }
 
-    /// Works out every default, and refuses what cannot be done.
+    /// Computes every default, and refuses settings that are impossible.
     pub(in crate::latency) fn settle(&self) -> Result<Plan, Failure> {
         self.elsewhere.refuse()?;
         let (policy, priority) = self.scheduling()?;
@@ -138,7 +138,7 @@ impl Arguments {
         cpu_list(list, machine.online(), &usable(&machine), "--mainaffinity").map(Some)
     }
 
-    /// The policy, and the priority of the first thread.
+    /// Returns the policy, and the priority of the first thread.
     fn scheduling(&self) -> Result<(Policy, u8), Failure> {
         let policy = match (self.policy, self.priority) {
             (None, None) => Policy::Other,
@@ -192,7 +192,7 @@ impl Arguments {
             .collect())
     }
 
-    /// The CPUs that threads are pinned to; none if they are not.
+    /// Returns the CPUs to which threads are pinned; none if threads are not pinned.
     fn cpus(&self, machine: &Topology) -> Result<Vec<u32>, Failure> {
         let list = match &self.affinity {
             None if !self.smp => return Ok(Vec::new()),
@@ -210,16 +210,16 @@ impl Arguments {
     }
 }
 
-/// The CPUs that the process may run on.
+/// Returns the CPUs on which the process may run.
 fn usable(machine: &Topology) -> CpuSet {
     let allowed = machine.allowed().unwrap_or(machine.online());
     allowed.intersection(machine.online())
 }
 
-/// The CPUs of a list; behind a `!` all others that the process may run on, as there.
+/// Returns the CPUs of a list; after a `!`, all other CPUs on which the process may run, as in cyclictest.
 ///
-/// A list may name CPUs that the process does not run on by itself: isolated ones are not among them, and a thread may
-/// go there all the same. Where a control group forbids it, the kernel refuses.
+/// A list may name CPUs on which the process does not run by default, for example isolated ones: a thread may be pinned
+/// there all the same. Where a control group forbids the CPU, the kernel refuses.
 pub(super) fn cpu_list(
     list: &str,
     online: &CpuSet,
@@ -238,7 +238,7 @@ pub(super) fn cpu_list(
     Ok(others)
 }
 
-/// The CPU of a thread, when threads are dealt to CPUs in turn.
+/// Returns the CPU of a thread, when threads are assigned to CPUs in rotation.
 pub(super) fn nth(cpus: &[u32], number: u32) -> Option<u32> {
     let number = usize::try_from(number).unwrap_or(0);
     let place = number.checked_rem(cpus.len())?;

@@ -11,7 +11,7 @@ fn parsed(line: &str) -> Result<Arguments, String> {
     Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())
 }
 
-/// A machine described by the tests of the library.
+/// Returns a machine from the descriptions of the library's tests.
 fn machine(name: &str) -> Topology {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = root.join("../crates/tickless/tests/fixtures/topology");

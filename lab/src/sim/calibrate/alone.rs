@@ -1,4 +1,4 @@
-//! The costs of a thread that is alone: clocks, loads, locks, and the operations on its own timers.
+//! The costs of a thread that runs alone: clocks, loads, locks, and the operations on its own timers.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -25,14 +25,14 @@ type Coarse = Pin<Box<WheelTimer<fn(&mut Timeout) -> Restart>>>;
 
 /// Operations of a short round: some microseconds.
 const SHORT: usize = 1_000;
-/// Timers that are operated on, and as many that stand by.
+/// Timers that are operated on, and as many that stay queued meanwhile.
 const TIMERS: usize = 256;
-/// Lines of the ring that loads walk through: within the nearest cache.
+/// Lines of the ring that loads follow: the ring fits the nearest cache.
 const RING: usize = 64;
-/// A distance at which no timer fires.
+/// A delay so long that no timer fires.
 const FAR: i64 = 10_000_000_000_000;
 
-/// A line with the place of the next one.
+/// A line that holds the index of the next line.
 #[repr(align(64))]
 struct Linked(usize);
 
@@ -44,7 +44,7 @@ pub(super) struct Bench<'w> {
     bits: Vec<u64>,
     lock: Lock<BiasedLock<Linux>, u64>,
     token: Owner,
-    /// The first deadline of the timers that stand by, a microsecond apart.
+    /// The first deadline of the timers that stay queued, which are a microsecond apart.
     origin: i64,
     waiting: Vec<Exact>,
     own: Vec<Exact>,
@@ -65,7 +65,7 @@ fn signed(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// All indices below `count`, in random order.
+/// Returns all indices below `count`, in random order.
 fn shuffled(count: usize) -> Vec<usize> {
     Random::new(7).permutation(count)
 }
@@ -107,7 +107,7 @@ impl<'w> Bench<'w> {
         }
     }
 
-    /// One round of everything: some hundred microseconds.
+    /// Measures one round of all costs, which takes some hundred microseconds.
     pub(super) fn round(&mut self) -> Round {
         let mut round = Round::new();
         self.machine(&mut round);
@@ -226,7 +226,7 @@ impl<'w> Bench<'w> {
         self.device(round);
     }
 
-    /// Writes of the device: the first timer of all gets a time a little different, or the same.
+    /// Measures writes of the device: the first timer of all gets a slightly different time, or the same.
     fn device(&self, round: &mut Round) {
         let first = &self.own[0];
         let before = self.origin - 1_000_000;
@@ -264,7 +264,7 @@ impl<'w> Bench<'w> {
         round.insert("delete", delete);
     }
 
-    /// Firing of coarse timers, for which a tick has to pass: some milliseconds.
+    /// Measures the firing of coarse timers, for which a tick has to pass: it takes some milliseconds.
     pub(super) fn fire(&self) -> f64 {
         let expiry = Tick(tickless::wheel::now().0 + 1);
         for timer in &self.coarse {

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 #[derive(Debug)]
 pub(super) struct Measured {
     costs: BTreeMap<&'static str, Cost>,
-    /// A profile of a similar machine, for what cannot be measured.
+    /// A profile of a similar machine, for costs that cannot be measured.
     other: Profile,
     /// The lateness of a worker that sleeps.
     late: Option<Figure>,
@@ -29,14 +29,14 @@ pub(super) struct Alone {
     pub(super) fires: Vec<f64>,
 }
 
-/// Names of lines and hand-overs, from near to far.
+/// Names of line transfers and lock hand-overs, from near to far.
 const LINES: [&str; 4] = ["line_core", "line_cache", "line_socket", "line_remote"];
 const HANDS: [&str; 3] = ["hand_cache", "hand_socket", "hand_remote"];
 
-/// Makes a cost out of what a round took.
+/// A function that computes a cost from the times of a round.
 type Formula = fn(&dyn Fn(&str) -> f64) -> f64;
 
-/// The costs that a thread measures alone, and their formulas.
+/// The costs that a thread measures alone, with their formulas.
 const ALONE: [(&str, Formula, &str); 14] = [
     (
         "counter",
@@ -197,7 +197,7 @@ impl Measured {
         );
     }
 
-    /// Records the lateness of a worker for its timer: of one that sleeps, and of one that polls.
+    /// Records the lateness of a sleeping worker for its timer, and of a polling one.
     pub(super) fn fires(&mut self, late: Option<Figure>, polls: Option<Figure>) {
         let how = "lateness of a worker that polls";
         self.put("device_fire", polls, Mark::A, how.to_owned());
@@ -223,7 +223,7 @@ impl Measured {
         self.exit.map_or(Picos::ZERO, |exit| picos(exit.value))
     }
 
-    /// Waking a thread of the same CPU, and switching to it.
+    /// Records the costs of waking a thread of the same CPU, and of switching to it.
     pub(super) fn switches(&mut self, wake: Option<Figure>, switch: Option<Figure>) {
         let how = "Unparker::unpark of a worker that sleeps on the same CPU";
         self.put("wake", wake, Mark::A, how.to_owned());
@@ -238,7 +238,7 @@ impl Measured {
         self.put("soft_thread", thread, Mark::B, how.to_owned());
     }
 
-    /// Records the costs of passing a line or a lock from a CPU to another at `distance`.
+    /// Records the costs of transferring a cache line, or handing over a lock, to a CPU at `distance`.
     pub(super) fn lines(
         &mut self,
         distance: Distance,
@@ -256,8 +256,8 @@ impl Measured {
         self.put(HANDS[place.saturating_sub(1)], hand, Mark::A, how);
     }
 
-    /// Records the costs of waking a worker on another CPU, one that sleeps and one that polls. The nearest CPU counts,
-    /// but for `ipi_remote`.
+    /// Records the costs of waking a worker on another CPU, a sleeping one and a polling one. The nearest CPU counts,
+    /// except for `ipi_remote`.
     pub(super) fn wakes(
         &mut self,
         distance: Distance,
@@ -285,7 +285,8 @@ impl Measured {
         self.put("ipi_idle", idle, Mark::A, how);
     }
 
-    /// The profile. What was not measured comes from elsewhere, and says so.
+    /// Makes the profile. Costs that were not measured come from the profile of a similar machine, and their source
+    /// says so.
     pub(super) fn into_profile(
         mut self,
         about: String,
@@ -320,7 +321,7 @@ impl Measured {
         }
     }
 
-    /// Gives those of `names` that were not measured the value of the nearest that was.
+    /// Gives each cost of `names` that was not measured the value of the nearest measured one.
     fn no_pair_is_so_far_away(&mut self, names: &[&'static str]) {
         let Some(known) = names.iter().find(|name| self.costs.contains_key(**name)) else {
             return;
@@ -343,7 +344,7 @@ impl Measured {
     }
 }
 
-/// A figure without something that was measured elsewhere.
+/// Subtracts `nanos`, which were measured separately, from a figure.
 fn less(figure: Figure, nanos: f64) -> Figure {
     Figure {
         value: (figure.value - nanos).max(0.0),

@@ -1,8 +1,8 @@
-//! Many short rounds, and the figure that is taken from them.
+//! The figure of many short rounds, robust against disturbances.
 
 use std::time::Instant;
 
-/// Nanoseconds: what to take, and the spread.
+/// A figure in nanoseconds: the value to use, and the spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sim) struct Figure {
     /// The median of the faster half of the rounds.
@@ -16,8 +16,8 @@ pub(in crate::sim) struct Figure {
 impl Figure {
     /// Computes the figure of rounds in nanoseconds; it is never negative.
     ///
-    /// Whatever disturbs a round makes it longer, so the faster half is believed, and the slower half says how much was
-    /// disturbed. Without a round there is no figure.
+    /// Each disturbance makes a round longer, so the figure is taken from the faster half, and the slower half shows
+    /// the extent of disturbances. Returns `None` if there are no rounds.
     pub(in crate::sim) fn of(mut rounds: Vec<f64>) -> Option<Self> {
         rounds.retain(|round| round.is_finite());
         rounds.sort_by(f64::total_cmp);
@@ -32,7 +32,7 @@ impl Figure {
         })
     }
 
-    /// The same with another unit or share.
+    /// Multiplies the figure by `factor`, for another unit or a share.
     pub(super) fn times(self, factor: f64) -> Self {
         Self {
             value: self.value * factor,
@@ -42,7 +42,7 @@ impl Figure {
     }
 }
 
-/// Nanoseconds for each of `operations`, which `body` executes.
+/// Returns the nanoseconds for each of `operations`, which `body` executes.
 pub(in crate::sim) fn each(operations: usize, body: impl FnOnce()) -> f64 {
     let start = Instant::now();
     body();

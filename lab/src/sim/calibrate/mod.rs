@@ -29,14 +29,14 @@ use costs::{Alone, Measured};
 use pairs::Budget;
 use shape::Shape;
 
-/// Measures what things cost on this machine, and writes that as a profile.
+/// Measures the costs of operations on this machine, and writes them as a profile.
 ///
 /// Everything is measured in user space, on the library as programs use it: clocks, loads, lines and locks between
 /// CPUs, waking and switching threads, and the paths of timer operations without lock, clock and queue, by subtraction.
-/// What user space cannot measure, such as interrupts, is taken from a profile that comes with the command, and its
-/// source says so. A neighbour can only make things slower, so each cost is taken in many short rounds; of those the
-/// faster half is believed: its median is `use`. The medians of the fastest quarter and of the slower half are `low`
-/// and `high`.
+/// Costs that user space cannot measure, for example interrupts, are taken from a profile that comes with the command,
+/// and their source says so. Other programs can only make an operation slower, so each cost is measured in many short
+/// rounds, and the figure `use` is the median of the faster half. The medians of the fastest quarter and of the slower
+/// half are `low` and `high`.
 ///
 /// It takes about 5 seconds on a quiet machine, one with --quick; two CPUs are kept busy meanwhile.
 #[derive(Clone, Debug, Args)]
@@ -53,18 +53,18 @@ pub(crate) struct Arguments {
     options: output::Options,
 }
 
-/// The file of this machine's profile, unless the user names another.
+/// The name of the file for this machine's profile, unless the user names another.
 pub(super) const LOCAL: &str = "local.toml";
 
 /// The CPUs to measure on, and the amount of measuring.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Effort {
-    /// CPUs to measure on, such as 0,2-3: the first of them, and others for what goes from one to another [default:
-    /// all that this process may use]
+    /// CPUs to measure on, such as 0,2-3: the first of them, and others for the costs between two CPUs [default: all
+    /// that this process may use]
     #[arg(long, value_name = "LIST")]
     pub(super) cpus: Option<String>,
 
-    /// A tenth of the rounds
+    /// Measure a tenth of the rounds
     #[arg(long)]
     pub(super) quick: bool,
 }
@@ -81,7 +81,7 @@ Examples:
 
 Exit codes: 0 done, 2 bad arguments, 3 the machine lacks something that was asked for.";
 
-/// The document for JSON. Times are picoseconds.
+/// The document for JSON, with times in picoseconds.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     machine: &'r Machine,
@@ -164,7 +164,7 @@ fn summary(profile: &Profile) -> String {
     format!("{}\n\n{}", profile.about, table(&head, &aligns, rows))
 }
 
-/// The CPUs to measure on, as asked for.
+/// Returns the CPUs to measure on, as the user selected them.
 pub(super) fn cpus(effort: &Effort, topology: &Topology) -> Result<Vec<u32>, Failure> {
     let allowed = topology.allowed().unwrap_or(topology.online());
     let allowed = allowed.intersection(topology.online());
@@ -180,7 +180,7 @@ pub(super) fn cpus(effort: &Effort, topology: &Topology) -> Result<Vec<u32>, Fai
     Ok(set.iter().collect())
 }
 
-/// Measures this machine.
+/// Measures this machine, and returns its profile.
 pub(super) fn measure(
     effort: &Effort,
     machine: &Machine,
@@ -199,7 +199,8 @@ pub(super) fn measure(
 /// The sleep of a thread whose lateness is measured.
 const NAP: Duration = Duration::from_micros(300);
 
-/// The sleep of a thread whose own work for it is measured: long enough for others to take its place in the caches.
+/// The sleep of a thread whose own processor time for a sleep is measured: long enough for other threads to replace its
+/// data in the caches.
 const LONG_NAP: Duration = Duration::from_millis(5);
 
 fn measured(
@@ -273,7 +274,7 @@ fn measured(
     ))
 }
 
-/// Rounds of what a thread pays that is alone, at a moment of the measurement.
+/// Measures rounds of the costs of a thread that is alone, at one moment of the measurement.
 fn alone_on(worker: &Worker, rounds: usize, alone: &mut Alone, progress: &Progress) {
     let mut bench = alone::Bench::new(worker);
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! The costs of two threads on different CPUs, or on one: lines, locks, wake-ups, switches.
+//! The costs of two threads, on different CPUs or on the same one: lines, locks, wake-ups, switches.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,13 +16,13 @@ use super::figure::Figure;
 use crate::failure::Failure;
 use crate::scheduling;
 
-/// Hand-overs of a round: some ten microseconds, so that most rounds are not disturbed.
+/// Hand-overs in a round: a round takes some ten microseconds, so that most rounds are not disturbed.
 const TURNS: u32 = 100;
 
 /// The sleep of a thread before it is woken: long enough for its CPU to idle.
 const NAP: Duration = Duration::from_micros(300);
 
-/// The time for a measurement.
+/// The time and the number of rounds for a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     pub(super) rounds: usize,
@@ -30,7 +30,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Takes rounds until there are enough, or the time is over.
+    /// Measures rounds until there are enough, or the time is over.
     pub(super) fn collect(self, mut round: impl FnMut() -> f64) -> Option<Figure> {
         let end = StdInstant::now() + self.time;
         let mut rounds = Vec::new();
@@ -41,13 +41,13 @@ impl Budget {
     }
 }
 
-/// A word alone on its lines.
+/// A word that shares its cache lines with no other data.
 #[repr(align(128))]
 #[derive(Default)]
 struct Alone(AtomicU32);
 
-/// Executes `partner` on a thread on `cpu` until `main` is done, which the partner is told by the flag; `stop` comes
-/// after that, for partners that sleep.
+/// Executes `partner` on a thread on `cpu` until `main` returns. A flag tells the partner the end; `stop` is called
+/// after the flag is set, for partners that sleep.
 fn with_partner<R>(
     cpu: u32,
     partner: impl FnOnce(&AtomicBool) + Send,
@@ -77,7 +77,7 @@ fn with_partner<R>(
     })
 }
 
-/// Measures the time that a cache line takes from the CPU of this thread to `cpu`.
+/// Measures the time of a cache-line transfer from the CPU of this thread to `cpu`.
 pub(super) fn line(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let word = Alone::default();
     let partner = |is_over: &AtomicBool| {
@@ -110,10 +110,10 @@ pub(super) fn line(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> 
     Ok(figure.map(|figure| figure.times(0.5)))
 }
 
-/// Measures the time that a lock takes to or from `cpu`, where another thread waits for it.
+/// Measures the time of a lock hand-over to or from `cpu`, where another thread waits for the lock.
 pub(super) fn hand(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let lock: Lock<BiasedLock<Linux>, u32> = Lock::new(BiasedLock::new(), 0);
-    /// Takes the lock until it was its turn.
+    /// Acquires the lock once. Returns true if it was the turn of `mine`, and passes the turn on.
     fn take_turn(lock: &Lock<BiasedLock<Linux>, u32>, mine: u32) -> bool {
         let mut turn = lock.lock(None);
         let is_mine = *turn % 2 == mine;
@@ -141,13 +141,13 @@ pub(super) fn hand(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> 
 
 /// The costs of waking a thread.
 pub(super) struct Wakes {
-    /// The cost for the thread that wakes the other.
+    /// The cost for the thread that wakes the other one.
     pub(super) send: Option<Figure>,
-    /// The time until the thread runs.
+    /// The time from the wake-up until the woken thread runs.
     pub(super) latency: Option<Figure>,
 }
 
-/// A worker that notes when it was woken.
+/// A worker that records the times at which it was woken.
 struct Woken {
     origin: StdInstant,
     times: AtomicU32,
@@ -165,7 +165,7 @@ impl Woken {
         }
     }
 
-    /// Nanoseconds since it was made.
+    /// Returns the nanoseconds since this value was made.
     fn now(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -181,7 +181,7 @@ impl Woken {
         self.times.fetch_add(1, Ordering::Release);
     }
 
-    /// Becomes the worker that is woken, and tells how.
+    /// Makes the calling thread the worker that is woken, and publishes its handle.
     fn begin(&self) -> Worker {
         let worker = Worker::new().expect("a new thread is no worker yet");
         warm_up(&worker);
@@ -189,7 +189,7 @@ impl Woken {
         worker
     }
 
-    /// Returns the handle that wakes it, as soon as it is ready.
+    /// Returns the handle that wakes the worker, as soon as the worker is ready.
     fn unparker(&self) -> &Unparker {
         loop {
             match self.unparker.get() {
@@ -199,7 +199,7 @@ impl Woken {
         }
     }
 
-    /// Has it look whether it is over.
+    /// Wakes the worker, so that it checks whether the measurement is over.
     fn stop(&self) {
         if let Some(unparker) = self.unparker.get() {
             unparker.unpark();
@@ -207,7 +207,7 @@ impl Woken {
     }
 }
 
-/// Wakes a worker on `cpu` that sleeps, or one that polls.
+/// Measures waking a worker on `cpu` that sleeps, or one that polls.
 pub(super) fn wakes(cpu: u32, sleeps: bool, budget: Budget) -> Result<Wakes, Failure> {
     let woken = Woken::new();
     let partner = |is_over: &AtomicBool| {
@@ -244,7 +244,7 @@ pub(super) fn wakes(cpu: u32, sleeps: bool, budget: Budget) -> Result<Wakes, Fai
     })
 }
 
-/// Measures the cost of waking a worker of the same CPU that sleeps.
+/// Measures the cost of waking a sleeping worker of the same CPU.
 pub(super) fn wake(worker: &Worker, cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let woken = Woken::new();
     let back = worker.unparker();
@@ -273,7 +273,7 @@ pub(super) fn wake(worker: &Worker, cpu: u32, budget: Budget) -> Result<Option<F
     with_partner(cpu, partner, main, || woken.stop())
 }
 
-/// Measures the cost of a switch from this thread to another one of its CPU.
+/// Measures the cost of a switch from this thread to another thread of the same CPU.
 pub(super) fn switch(cpu: u32, budget: Budget) -> Result<Option<Figure>, Failure> {
     let turns = Alone::default();
     let partner = |is_over: &AtomicBool| {

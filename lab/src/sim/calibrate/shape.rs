@@ -1,4 +1,4 @@
-//! The shape of the machine, as profiles describe shapes, and how it idles.
+//! The shape of the machine in the terms of profiles, and its idle states.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,21 +7,21 @@ use std::path::Path;
 use tickless::topology::{CpuSet, Topology as Machine};
 use tickless_sim::{Distance, IdleState, Mark, Numbering, Picos, Profile, Topology};
 
-/// The shape, and what is not as it says.
+/// The shape, and the respects in which the machine differs from it.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) topology: Topology,
     pub(super) remark: &'static str,
 }
 
-/// A size that all have, if they do.
+/// Returns the common size, if all sizes are the same.
 fn common(sizes: impl Iterator<Item = usize>) -> Option<u32> {
     let sizes: BTreeSet<usize> = sizes.collect();
     let size = (sizes.len() == 1).then(|| sizes.first().copied())??;
     u32::try_from(size).ok().filter(|size| *size > 0)
 }
 
-/// The shape of `machine`, if everything is the same everywhere, as profiles have it.
+/// Returns the shape of `machine`, if the machine is as regular as profiles assume.
 fn regular(machine: &Machine) -> Option<Topology> {
     let cpus = u32::try_from(machine.cpus().len()).ok()?;
     let packages = machine.packages();
@@ -104,8 +104,8 @@ pub(super) fn distance(machine: &Machine, one: u32, other: u32) -> Distance {
     }
 }
 
-/// The states that the kernel says it has for `cpu`, with `exit` for that in which a sleep of `nap` ends. Power is
-/// that of the states of `other`.
+/// Returns the idle states that the kernel reports for `cpu`, with `exit` for the state in which a sleep of `nap` ends.
+/// The power comes from the states of `other`.
 pub(super) fn idle_states(cpu: u32, exit: Picos, nap: Picos, other: &Profile) -> Vec<IdleState> {
     let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
     // What is not said below is as in a state in which everything goes on.

@@ -1,4 +1,4 @@
-//! The number of draws of each class.
+//! The number of scenarios of each class that the fuzzer drew.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use tickless_sim::draw::{Class, Draft};
 use crate::table::{Align, table};
 use crate::units;
 
-/// The number of times that a class was drawn, and that it broke a promise.
+/// The number of times that a class was drawn, and the number of times that it broke a promise.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     drawn: u64,
     broke: u64,
 }
 
-/// The same, as it is written.
+/// The counts of a class, as the output shows them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
     what: &'static str,
@@ -24,17 +24,17 @@ pub(super) struct Row {
     broke: u64,
 }
 
-/// All drafts so far.
+/// The counts of all drafts so far.
 #[derive(Debug, Default)]
 pub(super) struct Drawn {
     drafts: u64,
-    /// Kinds of things, in the order in which a draft tells them.
+    /// The kinds of classes, in the order in which a draft lists them.
     kinds: Vec<&'static str>,
     classes: BTreeMap<Class, Count>,
 }
 
 impl Drawn {
-    /// Counts `draft`, which kept its promises or not.
+    /// Counts `draft`; `holds` is true if it kept its promises.
     pub(super) fn count(&mut self, draft: &Draft, holds: bool) {
         self.drafts += 1;
         let mut classes = draft.classes();
@@ -53,7 +53,7 @@ impl Drawn {
         }
     }
 
-    /// One row for each class, those of a kind together.
+    /// Returns one row for each class, grouped by kind.
     pub(super) fn rows(&self) -> Vec<Row> {
         let of_kind = |kind: &&'static str| {
             let kind = *kind;

@@ -1,4 +1,4 @@
-//! A scenario that broke a promise, as it was drawn and as little as is left of it.
+//! A scenario that broke a promise, as drawn and in its smallest form.
 
 use serde::Serialize;
 use tickless_sim::draw::Draft;
@@ -35,7 +35,7 @@ impl Wrong {
         }
     }
 
-    /// Returns true if another run failed in the same way, alone or among other failures.
+    /// Returns true if another run failed in the same way, possibly among other failures.
     fn is_in(self, result: &Done<Outcome>) -> bool {
         match (self, result) {
             (Self::Broken(promise), Ok(outcome)) => outcome.broken.contains_key(&promise),
@@ -45,7 +45,7 @@ impl Wrong {
     }
 }
 
-/// The properties that failures of one cause are likely to share.
+/// The properties that failures with the same cause are likely to share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cause {
     /// The promise that was broken, or `panicked`.
@@ -62,11 +62,11 @@ pub(super) struct Failed {
     wrong: &'static str,
     /// A description of the failure.
     story: String,
-    /// The class of its machine.
+    /// The class of the failed scenario's machine.
     machine: String,
     /// The scenario as it was drawn.
     scenario: String,
-    /// The smallest scenario with the same failure, if one was looked for: of the first failure with its cause.
+    /// The smallest scenario with the same failure; it is searched for the first failure of each cause only.
     #[serde(flatten)]
     least: Option<Least>,
 }
@@ -94,7 +94,7 @@ impl Failed {
         }
     }
 
-    /// Makes the scenario, which failed with `result`, as small as it gets.
+    /// Makes the scenario, which failed with `result`, as small as possible.
     pub(super) fn shrink(&mut self, draft: &Draft, trial: Trial, result: &Done<Outcome>) {
         let wrong = Wrong::of(result).unwrap_or(Wrong::Panicked);
         let again = |draft: &Draft| parallel::apart(|| trial.outcome(draft));
@@ -115,7 +115,7 @@ impl Failed {
         self.wrong
     }
 
-    /// Returns the properties that it is likely to share with failures of the same cause.
+    /// Returns the properties that this failure is likely to share with failures of the same cause.
     pub(super) fn cause(&self) -> Cause {
         Cause {
             wrong: self.wrong,
@@ -123,7 +123,7 @@ impl Failed {
         }
     }
 
-    /// The scenarios as files: what their names end in, and their text.
+    /// Returns the scenarios as files: the suffixes of their names, and their text.
     pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let least = self
             .least
@@ -132,7 +132,7 @@ impl Failed {
         [("", &*self.scenario)].into_iter().chain(least)
     }
 
-    /// Formats the failure for people: in full if it was made smaller, and else on one line.
+    /// Formats the failure for people: in full if the scenario was made smaller, else on one line.
     pub(super) fn text(&self, arguments: &Arguments) -> String {
         let Self {
             seed,

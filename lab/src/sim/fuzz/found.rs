@@ -1,4 +1,5 @@
-//! All scenarios that failed, by the broken promise and the class of machine, and the directory that keeps them.
+//! All scenarios that failed, grouped by the broken promise and the class of machine, and the directory that stores
+//! them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,7 @@ use crate::output::{OutFile, Place};
 use crate::table::table;
 use crate::units;
 
-/// Seeds of a group that are shown; the others are in the files.
+/// The number of seeds of a group that are shown; the files have the others.
 const SHOWN: usize = 8;
 
 /// Failures with the same cause.
@@ -23,12 +24,12 @@ pub(super) struct Group {
     seeds: Vec<u64>,
 }
 
-/// All of them so far.
+/// The seeds of all failures so far, by cause.
 #[derive(Debug, Default)]
 pub(super) struct Found(BTreeMap<Cause, Vec<u64>>);
 
 impl Found {
-    /// Notes that `seed` failed. Returns true if it is the first one with this cause.
+    /// Records that `seed` failed. Returns true if it is the first failure with this cause.
     pub(super) fn note(&mut self, cause: Cause, seed: u64) -> bool {
         let seeds = self.0.entry(cause).or_default();
         seeds.push(seed);
@@ -72,12 +73,12 @@ impl Found {
     }
 }
 
-/// The directory that keeps scenarios.
+/// The directory in which failed scenarios are stored.
 #[derive(Debug)]
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
-    /// Sees to it that the directory is there.
+    /// Creates the directory if it does not exist.
     pub(super) fn prepare(directory: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(directory).map_err(|error| {
             let directory = directory.display();
@@ -86,7 +87,7 @@ impl Directory {
         Ok(Self(directory.to_owned()))
     }
 
-    /// Keeps a scenario as it was drawn, and as little of it as is left, if it was made smaller.
+    /// Stores a scenario as drawn, and its smallest form if the scenario was made smaller.
     pub(super) fn keep(&self, failed: &Failed) -> Result<(), Failure> {
         for (ending, text) in failed.files() {
             let name = format!("{}-{}{ending}.toml", failed.wrong(), failed.seed());

@@ -1,4 +1,4 @@
-//! `tickless sim fuzz`: scenarios drawn from seeds, every promise checked.
+//! `tickless sim fuzz`: runs random scenarios from seeds, and checks every promise.
 
 mod drawn;
 mod failed;
@@ -21,15 +21,16 @@ use drawn::Drawn;
 use failed::Failed;
 use found::{Directory, Found, Group};
 
-/// Draws scenarios, one from each seed, and runs them with every checker on.
+/// Draws random scenarios, one from each seed, and runs them with every checker on.
 ///
-/// Drawn are the machine, its size, its devices and counter, what stands in for devices that stop in deep idle, which
-/// CPUs are isolated, up to five workloads with their figures, and for a quarter of them what goes wrong; the policies
-/// are those of the library. It goes on until the seeds or the time are over, whatever is found.
+/// A scenario has a random machine with its size, its devices and counter, the stand-in for devices that stop in deep
+/// idle, the isolated CPUs, and up to five workloads with their figures. A quarter of the scenarios have random faults,
+/// too. The policies are those of the library. The search continues until the seeds or the time are used up, even after
+/// failures.
 ///
-/// What fails is grouped by the promise that was broken and the class of machine. The first scenario of a group is
-/// printed as a file, and then made smaller for as long as it breaks the same promise: without workloads, on half the
-/// CPUs, for half as long. At the end stands what was drawn, and how often.
+/// Failures are grouped by the broken promise and the class of machine. The first scenario of a group is printed as a
+/// file, and then made smaller as long as it breaks the same promise: without workloads, on half the CPUs, for half as
+/// long. The output ends with the number of scenarios of each class.
 ///
 /// Checked: every promise of the library, and that the simulator does not panic.
 #[derive(Clone, Debug, Args)]
@@ -40,23 +41,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
 
-    /// Length of the search, such as 60s; with --seeds, the one that is over first counts
+    /// Length of the search, such as 60s; with --seeds, the search ends at the limit that it reaches first
     #[arg(long = "for", id = "time", value_name = "TIME", value_parser = units::duration)]
     time: Option<Duration>,
 
-    /// The first of them, or `fresh` for one that has not been tried: the time in microseconds
+    /// First seed, or `fresh` for one that has not been tried: the time in microseconds
     #[arg(long, value_name = "K", default_value = "0", value_parser = From::parse)]
     from: From,
 
-    /// Run each twice, and check that both runs are identical to the byte
+    /// Run each scenario twice, and check that both runs are identical to the byte
     #[arg(long)]
     twice: bool,
 
-    /// Keep the scenarios that fail in this directory, as PROMISE-SEED.toml, and the smallest beside it
+    /// Keep the scenarios that fail in this directory, as PROMISE-SEED.toml, and their smallest forms next to them
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 
-    /// Break this promise on purpose, to see that it is found
+    /// Break this promise on purpose, to see that the search finds it
     #[arg(long, value_name = "NAME", hide = true, value_parser = canary)]
     canary: Option<Canary>,
 
@@ -75,7 +76,7 @@ Examples:
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments.";
 
-/// Seeds that are given out at a time; between two lots it can be interrupted, and the time can be over.
+/// The number of seeds in a lot. Between two lots the search can be interrupted, and the time can run out.
 const LOT: u64 = 64;
 
 /// The first seed.
@@ -94,7 +95,7 @@ impl From {
         seed.map_err(|_| format!("{text:?} is no seed: write a number, or fresh"))
     }
 
-    /// The first seed. Fresh ones of two runs are apart, for a seed takes longer than a microsecond.
+    /// Returns the first seed. Fresh seeds of two runs do not overlap, because a seed takes longer than a microsecond.
     fn first(self) -> u64 {
         match self {
             Self::Seed(seed) => seed,
@@ -136,7 +137,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// Runs it on the calling thread.
+    /// Runs `draft` on the calling thread.
     fn outcome(self, draft: &Draft) -> Outcome {
         let scenario = Scenario::from_toml(&draft.to_toml(), "drawn.toml");
         let mut scenario =
@@ -150,13 +151,13 @@ impl Trial {
     }
 }
 
-/// The seeds that are tried.
+/// The seeds to try.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     from: u64,
-    /// The end of the seeds, behind the last one.
+    /// The end of the seeds: the number after the last seed.
     end: u64,
-    /// No lot begins later, but for the first one.
+    /// The time after which no lot begins, except for the first one.
     until: Option<Instant>,
 }
 
@@ -285,7 +286,7 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// Takes what came of `draft`.
+    /// Records the result of `draft`.
     fn judge(&mut self, draft: &Draft, result: &Done<Outcome>) -> Result<(), Failure> {
         self.drawn.count(draft, holds(result));
         if holds(result) {

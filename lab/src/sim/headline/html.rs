@@ -1,4 +1,4 @@
-//! The claims, as a page.
+//! The claims as an HTML page.
 
 use maud::{Markup, html};
 use tickless_sim::headline::{Headline, Sensitivity, Tally};
@@ -9,7 +9,7 @@ use crate::page::{self, Number, figure, page};
 use crate::plot::{self, Bar, OTHERS, TICKLESS};
 use crate::units;
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
     let mut panels = Vec::new();
     for headline in &outcome.headlines {
@@ -36,7 +36,7 @@ pub(super) fn of(outcome: &Outcome) -> Result<String, Failure> {
     Ok(page("What the sources claim, and what comes of it", &body))
 }
 
-/// The numbers of claims, by verdict.
+/// Returns the numbers of claims, by verdict.
 fn numbers(outcome: &Outcome) -> Vec<Number> {
     let tally = Tally::of(&outcome.headlines);
     let number = |count: usize, what: String| Number {
@@ -58,7 +58,8 @@ fn numbers(outcome: &Outcome) -> Vec<Number> {
     numbers
 }
 
-/// The figures of the source and those measured, if there are any, on one scale; nothing if there are none to compare.
+/// Draws the figures of the source, if it has any, and the measured ones on one scale; returns `None` if there are no
+/// figures to compare.
 fn panel(headline: &Headline) -> Result<Option<Markup>, Failure> {
     let here = headline.measured.as_ref();
     let figures = [

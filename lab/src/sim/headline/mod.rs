@@ -14,20 +14,21 @@ use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Progress, Screen};
 use crate::page;
 
-/// Tries the claims of the sources: each with what they compare with, and with the library.
+/// Tries the claims of the sources: each claim without and with the mechanism of the library.
 ///
-/// Each runs a scenario that comes with the command, on the profile closest to the machine of the source, with many
-/// draws from the seed. A ratio is with / without, or without / with where more is better: below 1 is better. A claim
-/// holds if the measured ratio is not more than that of the source, and what the source says besides is found too, and
-/// if none of that is so with the mechanism off: what comes out the same without it says nothing. Whether it holds is a
-/// result, not a check: the exit code is 0 all the same.
+/// Each claim runs a scenario that comes with the command, on the profile closest to the machine of the source, with
+/// many random draws from the seed. A ratio is with / without, or without / with where more is better: below 1 is
+/// better. A claim holds if the measured ratio is not more than the ratio of the source, and the other statements of
+/// the source are true as well. None of this may be true with the mechanism off, because a result that needs no
+/// mechanism proves nothing. A claim that does not hold is a result, not a failed check: the exit code is 0.
 ///
 /// About wheels and idle CPUs: enqueue, idle-residency, softirq-latency, softirq-first-due, isolation-noise,
 /// isolation-noise-all. About slow counters: hpet-throughput, hpet-share, slow-counter-stall. About ticks of a
 /// scheduler that end slices precisely, in a run of hackbench: rearm-rate, spurious, in-place, start-cost, hackbench,
 /// hackbench-sizes.
 ///
-/// rearm-rate, spurious and in-place are medians over eleven numbers of messages, and hold only with each of them.
+/// rearm-rate, spurious and in-place are medians over eleven numbers of messages, and hold only if they hold with each
+/// number.
 ///
 /// Checked: the library kept every promise in every run.
 #[derive(Clone, Debug, Args)]
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 
-    /// Number that decides on everything that is drawn
+    /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -78,7 +79,7 @@ struct Document<'h> {
     sensitivity: Vec<Sensitivity>,
 }
 
-/// A claim and what came of it, in the shape that is promised to readers.
+/// A claim and its result, in the format that is documented for readers.
 #[derive(Debug, Serialize)]
 struct Entry<'h> {
     id: &'h str,
@@ -86,13 +87,13 @@ struct Entry<'h> {
     measured: Figures,
     source_ratio: Option<f64>,
     measured_ratio: Option<f64>,
-    /// The ratio with the mechanism off, of those that would hold.
+    /// The ratio with the mechanism off, for claims that would hold.
     control_ratio: Option<f64>,
     verdict: headline::ClaimVerdict,
     holds: bool,
     seed: u64,
     scenario: &'h str,
-    /// The reason why a claim does not hold; `None` where it holds.
+    /// The reason why a claim does not hold; `None` if it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -120,7 +121,7 @@ impl<'h> From<&'h Headline> for Entry<'h> {
     }
 }
 
-/// Returns the reason why a claim does not hold, promises that were broken first.
+/// Returns the reason why a claim does not hold, with broken promises first.
 fn why(headline: &Headline) -> String {
     let told = headline.why.trim();
     if headline.broken.is_empty() {
@@ -169,7 +170,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
 struct Outcome {
     seed: u64,
     headlines: Vec<Headline>,
-    /// The sensitivities of each claim, if asked for.
+    /// The sensitivities of each claim, if the user asked for them.
     sensitivity: Vec<Vec<Sensitivity>>,
 }
 
@@ -185,7 +186,7 @@ impl Outcome {
     }
 }
 
-/// A row whose gains are ratios as readers get them.
+/// Converts the gains of a row to ratios, as readers see them.
 fn in_ratios(row: &Sensitivity) -> Sensitivity {
     let mut shown = row.clone();
     for gain in [&mut shown.half, &mut shown.as_is, &mut shown.twice] {
@@ -194,7 +195,7 @@ fn in_ratios(row: &Sensitivity) -> Sensitivity {
     shown
 }
 
-/// The claims that were named, in the order of the design; all if none was.
+/// Returns the named claims, in the order of the design; all claims if none was named.
 fn chosen(ids: &[String]) -> Result<Vec<&'static Claim>, Failure> {
     let is_known = |id: &&String| CLAIMS.iter().any(|claim| claim.id == id.as_str());
     if let Some(unknown) = ids.iter().find(|id| !is_known(id)) {
@@ -208,7 +209,7 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Claim>, Failure> {
     Ok(CLAIMS.iter().filter(is_chosen).collect())
 }
 
-/// Does `work` for each claim, on all CPUs.
+/// Executes `work` for each claim, on all CPUs.
 fn tried<T: Send>(
     arguments: &Arguments,
     claims: &[&'static Claim],

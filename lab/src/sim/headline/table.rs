@@ -1,4 +1,4 @@
-//! The claims, for people.
+//! The claims as text for the terminal.
 
 use std::fmt::Write;
 
@@ -8,28 +8,28 @@ use super::{Outcome, why};
 use crate::table::Grid;
 use crate::units;
 
-/// A figure, or a dash for one that is not known.
+/// Formats a figure, or a dash if it is unknown.
 fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), units::digits)
 }
 
-/// Writes the figures without and with the mechanism.
+/// Formats the figures without and with the mechanism.
 pub(super) fn both(figures: &Figures) -> String {
     format!("{} -> {}", figure(figures.baseline), figure(figures.with))
 }
 
-/// The ratio that tables and JSON show, of a gain as the claims count it: below 1 is better.
+/// Converts the gain of a claim to the ratio that tables and JSON show: below 1 is better.
 pub(super) fn below_one(gain: Option<f64>) -> Option<f64> {
     gain.map(|gain| 1.0 / gain)
         .filter(|ratio| ratio.is_finite())
 }
 
-/// The ratio of a claim whose gain, the figure without the mechanism by the one with it, is known.
+/// Formats the ratio of a claim. `gain` is the figure without the mechanism divided by the figure with it, if known.
 pub(super) fn ratio(gain: Option<f64>) -> String {
     below_one(gain).map_or_else(|| "-".to_owned(), units::ratio)
 }
 
-/// A line for each claim.
+/// Returns a table with a line for each claim.
 pub(super) fn grid(outcome: &Outcome) -> Grid {
     let rows = outcome.headlines.iter().map(|headline| {
         let measured = headline.measured.as_ref();
@@ -76,7 +76,7 @@ pub(super) fn count(outcome: &Outcome) -> String {
     )
 }
 
-/// The table, and below it what to make of each line.
+/// Formats the table, and explains each line below it.
 pub(super) fn text(outcome: &Outcome) -> String {
     let mut out = format!(
         "tickless {}, seed {}: claims of the sources, without -> with\n\n",
@@ -100,7 +100,7 @@ pub(super) fn text(outcome: &Outcome) -> String {
     out
 }
 
-/// The costs that change the ratio of a claim.
+/// Returns a table of the costs that change the ratio of a claim.
 pub(super) fn sensitivity_grid(rows: &[Sensitivity]) -> Grid {
     let ratio = |gain: Option<f64>| {
         below_one(gain).map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
@@ -124,10 +124,10 @@ fn sensitivity(rows: &[Sensitivity]) -> String {
     format!("\n{id}: the ratio when a cost is another\n{grid}")
 }
 
-/// Columns of a text that is read.
+/// The columns of running text.
 const COLUMNS: usize = 94;
 
-/// Lines of at most [`COLUMNS`] letters, broken between words.
+/// Wraps `text` to lines of at most [`COLUMNS`] letters, broken between words.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -44,7 +44,7 @@ fn only_what_does_not_hold_says_why() {
     assert!(entry["why"].as_str().is_some_and(|why| !why.is_empty()));
 }
 
-/// The page and the table say the same number of each.
+/// The page and the table show the same number of claims for each verdict.
 #[test]
 fn the_page_and_the_table_have_one_count() {
     let ids = [

@@ -1,4 +1,4 @@
-//! `tickless sim predict`: a profile's predictions for this machine, beside its measurements.
+//! `tickless sim predict`: a profile's predictions for this machine, compared with measurements.
 
 mod real;
 mod report;
@@ -21,21 +21,22 @@ use crate::page;
 use real::Real;
 use workloads::{Disturbed, Workload};
 
-/// Executes workloads on this machine and on a simulated one, and compares.
+/// Executes workloads on this machine and on a simulated one, and compares the results.
 ///
-/// The workloads are those of the benchmarks, and workers that sleep. Each is executed by the same code twice: on a
-/// worker of this process, and on a worker in virtual time, where everything costs what the profile says. The costs
-/// were measured one by one, under other conditions; the column "made of" says which of them a prediction adds up.
+/// The workloads are those of the benchmarks, and workers that sleep. The same code executes each workload twice: on a
+/// worker of this process, and on a worker in virtual time, where each operation has the cost from the profile. The
+/// costs were measured one by one, under other conditions; the column "made of" names the costs that a prediction adds
+/// up.
 ///
-/// Checked: counts (timers put into their queue, taken out, kept in place; writes of the device; sleeps that ended, as
-/// the kernel counts them) are equal. Times should be within 25 %. Where they are not, that is said, and the exit code
-/// is 0 all the same: neighbours of a machine make times longer, and with very many timers the caches of the machine
-/// decide, which the simulator does not know. The kernel's scheduler has a say in the counts of a worker that sleeps: a
-/// run in which the machine was so late that the worker missed the next deadline, or in which the kernel counted other
-/// sleeps than are foretold, is repeated, fifty times at most, and with longer sleeps. Counts that still differ then
-/// differ because of the library, unless the kernel took the CPU from the worker in each of these runs.
+/// Checked: counts (timers put into their queue, removed, kept in place; writes of the device; sleeps that ended, as
+/// the kernel counts them) are equal. Times should be within 25 %. The output names times that are not, but the exit
+/// code is 0: other programs make times longer, and with very many timers the caches of the machine decide, which the
+/// simulator does not model. The kernel's scheduler influences the counts of a worker that sleeps. So a run is
+/// repeated, fifty times at most and with longer sleeps, if the machine was so late that the worker missed the next
+/// deadline, or if the kernel counted other sleeps than predicted. Counts that still differ then differ because of the
+/// library, unless the kernel took the CPU from the worker in each of these runs.
 ///
-/// It takes about 4 seconds on a quiet machine, one with --quick; calibrating comes on top without --profile.
+/// It takes about 4 seconds on a quiet machine, one with --quick; without --profile, calibration takes additional time.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -65,18 +66,18 @@ Examples:
 Exit codes: 0 all counts are equal, whatever the times are, 1 one is not, 2 bad arguments or a bad profile, 3 the
 machine lacks something, or disturbed every run of a workload.";
 
-/// Times are predicted to within so much.
+/// The relative error within which times should be predicted.
 const WITHIN: f64 = 0.25;
 
-/// The number of times that disturbed runs are repeated.
+/// The number of times that a disturbed run is repeated.
 const ATTEMPTS: u32 = 50;
-/// The number of attempts after which the sleeps between them are twice as long.
+/// The number of attempts after which the sleeps in the workload are doubled.
 const PATIENCE: u32 = 8;
 
-/// The size of a workload.
+/// The numbers of passes and rounds of a run.
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    /// All workloads, one after the other, so often: what slows the machine down for a while slows all of them.
+    /// The number of passes over all workloads: a temporary slowdown of the machine then slows all workloads.
     passes: usize,
     /// Rounds of a workload in a pass.
     rounds: usize,
@@ -95,7 +96,7 @@ const QUICK: Size = Size {
     has_large: false,
 };
 
-/// A workload, foretold and measured. Times are nanoseconds.
+/// A workload, predicted and measured. Times are in nanoseconds.
 #[derive(Debug, Serialize)]
 struct Row {
     workload: &'static str,
@@ -106,7 +107,7 @@ struct Row {
     ns: Both<f64>,
     /// The medians of the fastest quarter of the rounds, and of the slower half.
     measured_spread: [f64; 2],
-    /// Predicted by measured.
+    /// The prediction divided by the measurement.
     ratio: f64,
     holds: bool,
     /// The part of the time that the prediction is known to leave out.
@@ -225,7 +226,7 @@ impl Runs {
         }
     }
 
-    /// Executes the workload on a worker of this process, on a thread of its own, until the machine lets it happen.
+    /// Executes the workload on a worker of this process, on a thread of its own, until a run is not disturbed.
     fn add(&mut self, cpus: &[u32], rounds: usize) -> Result<(), Failure> {
         let workload = self.foretold.workload;
         while self.disturbed < ATTEMPTS {
@@ -246,8 +247,9 @@ impl Runs {
         )))
     }
 
-    /// Returns whether `counts` tell something about the library: the kernel has a say in those of timers that fire, so
-    /// that they do when they are as foretold, or when they differ to the last in a run without a preemption.
+    /// Returns true if `counts` say something about the library. The kernel influences the counts of timers that fire,
+    /// so these count if they are as predicted, or if they still differ in the last attempt and the kernel did not
+    /// preempt the worker.
     fn judge(&self, counts: &ProcessCounts, is_preempted: bool) -> bool {
         !self.foretold.workload.waits_for_time()
             || *counts == self.foretold.counts
@@ -295,7 +297,7 @@ fn row(runs: Runs) -> Result<Row, Failure> {
 struct Measured {
     counts: ProcessCounts,
     times: Vec<f64>,
-    /// True if the kernel took the CPU from the worker meanwhile.
+    /// True if the kernel took the CPU from the worker during the run.
     is_preempted: bool,
 }
 

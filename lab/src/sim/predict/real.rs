@@ -1,4 +1,4 @@
-//! A worker of this process, on this machine.
+//! The subject that executes workloads on this machine: a worker of this process.
 
 use std::fs;
 use std::hint::{black_box, spin_loop};
@@ -22,22 +22,22 @@ use crate::sim::calibrate::{cpu_time, warm_up};
 #[derive(Debug)]
 pub(super) struct Real {
     worker: Worker,
-    /// The CPU of the stranger.
+    /// The CPU of the stranger thread.
     other: u32,
     origin: i64,
-    /// The same moment.
+    /// The same moment on the clock of the library.
     began: tickless::time::Instant,
     before: Stats,
-    /// Writes of the devices of strangers, when they came.
+    /// The device writes of the strangers themselves, when they arrive and when they leave.
     strange_writes: u64,
-    /// The kernel's counts before.
+    /// The kernel's counts of switches before the run.
     switches_before: Switches,
     /// True if the worker parked, other than to wait for strangers.
     has_parked: bool,
 }
 
 impl Real {
-    /// Makes the thread a worker on `cpu`; strangers are on `other`.
+    /// Makes the calling thread a worker on `cpu`; strangers run on `other`.
     pub(super) fn new(cpu: u32, other: u32) -> Result<Self, Failure> {
         scheduling::pin(cpu, "--cpus")?;
         let worker = Worker::new().map_err(|error| Failure::Machine(error.to_string()))?;
@@ -54,7 +54,7 @@ impl Real {
         })
     }
 
-    /// Returns true if the kernel took the CPU from this thread since.
+    /// Returns true if the kernel took the CPU from this thread since the worker was made.
     pub(super) fn is_preempted(&self) -> bool {
         Switches::of_this_thread().involuntary != self.switches_before.involuntary
     }
@@ -64,12 +64,12 @@ impl Real {
     }
 }
 
-/// The number of times that the kernel took the CPU from a thread.
+/// The kernel's counts of a thread's context switches.
 #[derive(Clone, Copy, Debug)]
 struct Switches {
-    /// Switches at the thread's own wish, to sleep.
+    /// Switches that the thread caused, to sleep.
     voluntary: u64,
-    /// Switches for another thread.
+    /// Switches that the kernel forced, for another thread.
     involuntary: u64,
 }
 

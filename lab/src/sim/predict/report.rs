@@ -1,4 +1,4 @@
-//! The report: predictions beside measurements.
+//! The report of `tickless sim predict`: predictions next to measurements.
 
 use maud::html;
 use tickless_sim::{ProcessCounts, Profile};

@@ -4,7 +4,7 @@ use tickless::hrtimer::{Instant, Span};
 use tickless::wheel::Tick;
 use tickless_sim::process::{CoarseTimer, ExactTimer, Process, ProcessCounts, SleepTimer};
 
-/// A worker, and another thread that is a stranger to its timers. Times are nanoseconds since it was made.
+/// A worker, and another thread that is a stranger to its timers. Times are in nanoseconds since the subject was made.
 pub(super) trait Subject {
     type Exact;
     type Sleep;
@@ -18,7 +18,7 @@ pub(super) trait Subject {
 
     fn start(&mut self, timer: &Self::Exact, at: i64);
     fn cancel(&mut self, timer: &Self::Exact);
-    /// Begins a sleep, or begins it again.
+    /// Begins a sleep, or begins a queued one again.
     fn begin(&mut self, timer: &mut Self::Sleep, after: i64);
     fn deadline(&self, at: i64) -> Self::Deadline;
     fn reset(&mut self, timer: &mut Self::Sleep, deadline: Self::Deadline);
@@ -27,27 +27,27 @@ pub(super) trait Subject {
     fn arm(&mut self, timer: &Self::Coarse, expiry: u64);
     fn modify(&mut self, timer: &Self::Coarse, expiry: u64);
     fn delete(&mut self, timer: &Self::Coarse);
-    /// Has the stranger cancel all of these; what it spent, in nanoseconds.
+    /// Makes the stranger cancel all of `timers`; returns the nanoseconds that the stranger spent.
     fn strangely_cancel(&mut self, timers: &[Self::Exact]) -> f64;
 
-    /// Takes a turn; how many timers fired.
+    /// Takes a turn; returns the number of timers that fired.
     fn turn(&mut self) -> u32;
-    /// Sleeps until something is due, and takes a turn; how many timers fired.
+    /// Sleeps until a timer is due, and takes a turn; returns the number of timers that fired.
     fn park(&mut self) -> u32;
-    /// Does nothing until then, without sleeping.
+    /// Spins until the time `at`, without sleeping.
     fn spin_until(&mut self, at: i64);
 
     fn now(&self) -> i64;
     /// Returns the time of the timers' clock when the subject was made.
     fn origin(&self) -> i64;
-    /// The tick in progress.
+    /// Returns the tick in progress.
     fn tick(&self) -> u64;
     /// Returns the time that `body` spends, in nanoseconds, without sleep.
     fn spent(&mut self, body: impl FnOnce(&mut Self)) -> f64;
     fn counts(&self) -> ProcessCounts;
 }
 
-/// Ticks of user space last a millisecond, in nanoseconds.
+/// The length of a tick in user space, in nanoseconds: a millisecond.
 pub(super) const TICK: i64 = 1_000_000;
 
 impl Subject for Process {

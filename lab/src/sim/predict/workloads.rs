@@ -4,7 +4,7 @@ use tickless_sim::random::Random;
 
 use super::subject::{Subject, TICK};
 
-/// The kinds of workload.
+/// The kinds of workload, each named after the timer operation that it repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkloadKind {
     ArmAndCancelSleep,
@@ -25,7 +25,7 @@ pub(super) enum WorkloadKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Workload {
     pub(super) kind: WorkloadKind,
-    /// Timers that are queued besides, or that it is about.
+    /// Timers that stay queued meanwhile, or on which the workload operates.
     pub(super) timers: usize,
 }
 
@@ -33,7 +33,7 @@ const fn of(kind: WorkloadKind, timers: usize) -> Workload {
     Workload { kind, timers }
 }
 
-/// All of them; the larger ones not in a hurry.
+/// All workloads; the larger ones are left out of quick runs.
 pub(super) const ALL: [Workload; 18] = [
     of(WorkloadKind::ArmAndCancelSleep, 0),
     of(WorkloadKind::ArmAndCancelSleep, 1_000),
@@ -77,7 +77,7 @@ impl Workload {
         }
     }
 
-    /// The costs that the prediction is made of.
+    /// Returns the costs that the prediction adds up.
     pub(super) const fn made_of(self) -> &'static str {
         match self.kind {
             WorkloadKind::ArmAndCancelSleep => "counter, 2 lock, hr_start, wheel_arm, wheel_cancel",
@@ -93,7 +93,7 @@ impl Workload {
         }
     }
 
-    /// Returns the part of its time that the prediction is known to leave out.
+    /// Returns the part of the workload's time that the prediction is known to leave out.
     pub(super) const fn leaves_out(self) -> &'static str {
         if self.is_large() {
             return "the caches of this machine, which hold only a part of so many timers";
@@ -119,8 +119,8 @@ impl Workload {
         self.timers > MANY
     }
 
-    /// Returns whether its timers fire, so that the kernel's scheduler decides on a part of its counts: a thread that
-    /// loses its CPU meanwhile writes the device more often, or finds more of them due.
+    /// Returns true if the workload's timers fire. The kernel's scheduler then influences the counts: a thread that
+    /// loses its CPU meanwhile writes the device more often, or finds more timers due.
     pub(super) const fn waits_for_time(self) -> bool {
         matches!(
             self.kind,
@@ -131,17 +131,18 @@ impl Workload {
         )
     }
 
-    /// Returns true if it needs two CPUs.
+    /// Returns true if the workload needs two CPUs.
     pub(super) const fn needs_stranger(self) -> bool {
         matches!(self.kind, WorkloadKind::Stranger)
     }
 }
 
-/// The machine did not let the workload happen as it is written: it was late by more than it allows.
+/// The error of a run in which the machine was later than the workload allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Disturbed;
 
-/// Executes it; what an operation took in each of `rounds`. A worker that sleeps does so for `gap` at least.
+/// Executes the workload; returns the time of an operation in each of `rounds`. A worker that sleeps does so for `gap`
+/// at least.
 pub(super) fn run<S: Subject>(
     workload: Workload,
     subject: &mut S,
@@ -167,7 +168,7 @@ pub(super) fn run<S: Subject>(
 
 /// Operations of a round.
 const SHORT: usize = 1_000;
-/// A distance at which no timer fires.
+/// A delay so long that no timer fires.
 const FAR: i64 = 10_000_000_000_000;
 /// The distance between two deadlines in a queue.
 const APART: i64 = 1_000;
@@ -188,7 +189,7 @@ fn shuffled(count: usize) -> Vec<usize> {
     Random::new(11).permutation(count)
 }
 
-/// The place of a timer that stands by.
+/// Returns the place of a timer that stays queued.
 fn place(index: usize) -> i64 {
     FAR + signed(index) * APART
 }
@@ -197,7 +198,7 @@ fn many<T>(count: usize, make: impl Fn() -> T) -> Vec<T> {
     (0..count).map(|_| make()).collect()
 }
 
-/// Exact timers that stand by, each at its place, started in random order.
+/// Starts exact timers that stay queued, each at its place, in random order.
 fn waiting<S: Subject>(subject: &mut S, count: usize) -> Vec<S::Exact> {
     let timers = many(count, || subject.exact());
     for index in shuffled(count) {
@@ -328,7 +329,7 @@ fn arm_and_delete<S: Subject>(subject: &mut S, pending: usize, rounds: usize) ->
 }
 
 fn arm_in_slot<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Vec<f64> {
-    /// Ticks of a slot of the level that takes what is 10 to 23 seconds ahead.
+    /// Ticks of a slot of the level for timers that are 10 to 23 seconds ahead.
     const SLOT: u64 = 512;
     let begins = subject.tick().next_multiple_of(SLOT) + 20 * SLOT;
     let expiry = |index: usize| begins + SLOT * (index as u64 % 24) + 1;
@@ -350,7 +351,8 @@ fn arm_in_slot<S: Subject>(subject: &mut S, pending: usize, rounds: usize) -> Ve
     (0..rounds).map(round).collect()
 }
 
-/// Takes turns until `count` timers fired: a turn files only some of a slot of far timers finer, and fires only some.
+/// Takes turns until `count` timers fired: one turn cascades only some timers of a slot of the far wheel, and fires
+/// only some.
 fn fire_all<S: Subject>(subject: &mut S, count: usize) -> f64 {
     let spent = subject.spent(|subject| {
         let mut fired = 0;
@@ -361,8 +363,8 @@ fn fire_all<S: Subject>(subject: &mut S, count: usize) -> f64 {
     each(spent, count)
 }
 
-/// All in one slot of the far timers, wherever the clock stands: what is opened, and when the device is written for
-/// it, is the same in each pass.
+/// Fires exact timers that all are in one slot of the far wheel, wherever the clock is. So each pass opens the same
+/// slots, and writes the device at the same times.
 fn fire_exact<S: Subject>(
     subject: &mut S,
     count: usize,
@@ -404,8 +406,8 @@ fn fire_coarse<S: Subject>(subject: &mut S, count: usize, rounds: usize) -> Vec<
 /// The distance between two deadlines of a sleeping worker, in nanoseconds: more than the lateness of most machines.
 pub(super) const GAP: i64 = 5 * TICK;
 
-/// Parks until everything fired that does at `deadlines`, which rise; what was spent on it. The machine may wake the
-/// worker late, but not when the next one is due already.
+/// Parks until all timers at `deadlines`, which rise, have fired; returns the time that was spent. The machine may wake
+/// the worker late, but not after the next deadline.
 fn sleep_through<S: Subject>(
     subject: &mut S,
     deadlines: &[i64],
@@ -429,7 +431,7 @@ fn sleep_through<S: Subject>(
     Ok(each(spent, deadlines.len()))
 }
 
-/// Two timers for each deadline.
+/// Runs sleeps with two timers at each deadline.
 fn sleeps<S: Subject>(subject: &mut S, count: usize, gap: i64) -> Result<f64, Disturbed> {
     let begins = subject.now() + gap;
     let deadlines: Vec<i64> = (0..count)
@@ -448,8 +450,8 @@ fn sleeps<S: Subject>(subject: &mut S, count: usize, gap: i64) -> Result<f64, Di
     sleep_through(subject, &deadlines, timers)
 }
 
-/// Sleeps of futures, of which one in three is pushed out behind all others, and one in three is given up; among them
-/// exact timers, and the first of them in place of a sleep that was first.
+/// Runs sleeps of futures: one in three is pushed out beyond all others, and one in three is dropped. An exact timer
+/// fires before the first of these sleeps, in place of a sleep that was first.
 fn mixed_sleeps<S: Subject>(subject: &mut S, count: usize, gap: i64) -> Result<f64, Disturbed> {
     let begins = subject.now();
     let mut sleeps = many(count, || subject.sleep());

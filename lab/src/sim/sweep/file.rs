@@ -1,4 +1,4 @@
-//! Reading a sweep: the scenario, the table of parameters, and the points that these make.
+//! The reader of a sweep's file: the scenario, the table of parameters, and the points that they make.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use crate::units;
 
 /// The largest number of points: more than a user waits for, and a file with as many lines.
 const POINTS_MAX: usize = 1_000_000;
-/// The parameter that is not of the scenario but of the run.
+/// The parameter that belongs to the run and not to the scenario.
 const SEED: &str = "seed";
 
-/// A sweep whose points are all right.
+/// A sweep whose points were all checked.
 #[derive(Debug)]
 pub(super) struct Sweep {
     /// The name of the scenario.
@@ -26,7 +26,7 @@ pub(super) struct Sweep {
     /// The names of the parameters.
     pub(super) names: Vec<String>,
     pub(super) points: Vec<Point>,
-    /// The same for the same sweep only.
+    /// A hash that is the same only for the same sweep.
     pub(super) hash: String,
     document: Table,
     profiles: Vec<Profile>,
@@ -38,7 +38,7 @@ struct Head {
     sweep: Option<Spanned<BTreeMap<Spanned<String>, Spanned<Value>>>>,
 }
 
-/// A parameter, and where its list is.
+/// A parameter, and the position of its list in the file.
 struct Parameter {
     name: String,
     values: Vec<Value>,
@@ -46,7 +46,7 @@ struct Parameter {
 }
 
 impl Sweep {
-    /// Reads it, and tries each point.
+    /// Reads the sweep, and checks each point.
     pub(super) fn read(text: &Text, seed: u64, profiles: &[Profile]) -> Result<Self, Failure> {
         let (Ok(head), Ok(mut document)) = (
             toml::from_str::<Head>(&text.text),
@@ -85,19 +85,19 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// The seed of a point.
+    /// Returns the seed of a point.
     pub(super) fn seed(&self, point: &Point) -> u64 {
         let given = point.values.iter().find(|(name, _)| name == SEED);
         let given = given.and_then(|(_, value)| u64::try_from(value.as_integer()?).ok());
         given.unwrap_or(self.default_seed)
     }
 
-    /// The scenario of a point.
+    /// Returns the scenario of a point.
     pub(super) fn scenario(&self, point: &Point) -> Result<Scenario, InputError> {
         Scenario::from_toml_with(&self.file(point).0, "point", &self.profiles)
     }
 
-    /// The scenario of a point as a file, and the first parameter that has no place in it.
+    /// Returns the scenario of a point as a file, and the first parameter that has no place in the file.
     fn file(&self, point: &Point) -> (String, Option<(&str, String)>) {
         let mut document = self.document.clone();
         let mut misplaced = None;
@@ -112,7 +112,7 @@ impl Sweep {
         (document.to_string(), misplaced)
     }
 
-    /// Reads the scenario of every point; of those that differ in their seed only, one.
+    /// Reads the scenario of every point; of points that differ only in their seed, it reads one.
     fn check(&self, text: &Text, parameters: &[Parameter]) -> Result<(), Failure> {
         let first_seed = parameters
             .iter()
@@ -143,7 +143,7 @@ impl Sweep {
     }
 }
 
-/// An error at `span`.
+/// Returns an error at `span`.
 fn wrong(text: &Text, span: Range<usize>, what: &str) -> Failure {
     let before = text.text.get(..span.start).unwrap_or("");
     let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
@@ -191,7 +191,7 @@ fn parameters(text: &Text, head: Head) -> Result<Vec<Parameter>, Failure> {
     Ok(parameters)
 }
 
-/// All combinations, the last parameter first.
+/// Returns all combinations of values; the last parameter changes first.
 fn points(text: &Text, parameters: &[Parameter]) -> Result<Vec<Point>, Failure> {
     let counts = parameters.iter().map(|one| one.values.len());
     let count = counts.clone().try_fold(1_usize, usize::checked_mul);
@@ -263,7 +263,7 @@ fn explained(
     }
 }
 
-/// The path of the key in each line of a file: `cpus`, `policy.target`, `workload.0.period`.
+/// Returns the path of the key in each line of a file: `cpus`, `policy.target`, `workload.0.period`.
 fn paths(text: &str) -> Vec<Option<String>> {
     let mut prefix = String::new();
     let mut lists: BTreeMap<String, usize> = BTreeMap::new();

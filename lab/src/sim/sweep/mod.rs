@@ -1,4 +1,5 @@
-//! `tickless sim sweep`: one scenario with many parameters, a part of it on each machine of a cluster.
+//! `tickless sim sweep`: runs one scenario with many combinations of parameters. Each machine of a cluster can run a
+//! share.
 
 mod file;
 mod point;
@@ -24,13 +25,13 @@ use row::Row;
 
 /// Runs a scenario with all combinations of parameters, or a share of them.
 ///
-/// The file is a scenario with a table [sweep], in which each key is a parameter and its value the list of what it
-/// takes: a key of the scenario (cpus, profile, isolated, ...), "policy.NAME", "workload.N.NAME" with N from 0 on, or
-/// seed. What is not swept stays as the scenario says. All combinations are numbered, the parameters in the order of
-/// the alphabet, and the last of them changes first.
+/// The file is a scenario with a table [sweep], in which each key is a parameter and its value the list of its values.
+/// A parameter is a key of the scenario (cpus, profile, isolated, ...), "policy.NAME", "workload.N.NAME" with N from 0
+/// on, or seed. Other keys stay as in the scenario. All combinations are numbered; the parameters are in alphabetical
+/// order, and the last one changes first.
 ///
-/// Each point is the same wherever and whenever it runs, so shares can run on machines of a cluster, or again. Their
-/// lines, sorted by the index, are those of the whole.
+/// A point gives the same result wherever and whenever it runs, so shares can run on several machines of a cluster, or
+/// be repeated. The lines of all shares, sorted by the index, are the lines of the whole sweep.
 ///
 /// Checked: every promise of the library, in every point.
 #[derive(Clone, Debug, Args)]
@@ -159,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::from_passed(rows.iter().all(|row| row.holds)))
 }
 
-/// The rows of the points, in their order.
+/// Runs the points, and returns their rows in order.
 fn simulated(sweep: &Sweep, points: &[&Point], progress: &Progress) -> Result<Vec<Row>, Failure> {
     let count = points.len();
     progress.show(&format!("0 of {}", units::counted(count as u64, "point")));
@@ -204,7 +205,7 @@ fn write(json: Option<OutFile>, rows: &[Row]) -> Result<(), Failure> {
     json.write(&lines)
 }
 
-/// The head of the table, and a line for each point.
+/// Returns the head of the table, and a line for each point.
 fn cells<'s>(
     sweep: &'s Sweep,
     points: &[&Point],
@@ -230,7 +231,7 @@ fn cells<'s>(
     (head, lines.collect())
 }
 
-/// Formats the number of points on this page, and of all.
+/// Formats the number of points on this page, and the number of all points.
 fn share(sweep: &Sweep, points: &[&Point]) -> String {
     format!(
         "{} of {}",

@@ -1,19 +1,19 @@
-//! A point of a sweep: one value of each parameter, and where each goes in the scenario.
+//! A point of a sweep: one value of each parameter, and the place of each value in the scenario.
 
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
 
-/// A point.
+/// A point of a sweep: a combination of parameter values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Number of the point among all points of the sweep.
+    /// The number of the point among all points of the sweep.
     pub(super) index: usize,
     /// The value of each parameter.
     pub(super) values: Vec<(String, Value)>,
 }
 
 impl Point {
-    /// The parameters as data.
+    /// Returns the parameters as JSON.
     pub(super) fn parameters(&self) -> Map<String, Json> {
         let json = |value: &Value| serde_json::to_value(value).unwrap_or_default();
         let values = self.values.iter();
@@ -32,16 +32,16 @@ impl Point {
     }
 }
 
-/// A value for a cell of a table.
+/// Formats a value for a cell of a table.
 pub(super) fn shown(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Puts `value` where `path` says, in a scenario: names and numbers with dots between them.
+/// Sets the key `path` of a scenario to `value`. A path has names and numbers with dots between them.
 ///
-/// Tables that are missing are made, entries of lists are not. On error it says what would be right.
+/// Missing tables are made, missing entries of lists are not. An error says which path would be right.
 pub(super) fn set(document: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut table = document;

@@ -1,4 +1,4 @@
-//! The points as a page: the effect of each parameter, and all points.
+//! The points of a sweep as an HTML page: the effect of each parameter, and all points.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -13,9 +13,9 @@ use crate::plot::{self, Bar, TICKLESS};
 use crate::report::{Graphic, Report};
 use crate::{shown, table, units};
 
-/// A parameter with more values is in the table only.
+/// The greatest number of values of a parameter that has a chart; a parameter with more values is in the table only.
 const VALUES_MAX: usize = 16;
-/// A bar chart: a caption, the fields of a row of which the largest counts, and the format.
+/// A bar chart: its caption, the fields of a row of which the largest is shown, and the format.
 type Shown = (&'static str, &'static [&'static str], fn(f64) -> String);
 const EXACT: &[&str] = &["late_exact_p99_ns"];
 const COARSE: &[&str] = &["late_own_p99_ns", "late_remote_p99_ns"];
@@ -28,7 +28,7 @@ const FIGURES: [Shown; 4] = [
     ("Coarse timers late, p99", COARSE, units::nanos),
 ];
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn of(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> Result<String, Failure> {
     let (head, lines) = cells(sweep, points, rows);
     let broken = rows.iter().filter(|row| !row.holds).count() as u64;
@@ -65,7 +65,7 @@ pub(super) fn of(sweep: &Sweep, points: &[&Point], rows: &[Row]) -> Result<Strin
     Ok(report.page())
 }
 
-/// Returns the figures that the page begins with: the two kinds of timers at their worst point, and broken promises.
+/// Returns the figures at the top of the page: the two kinds of timers at their worst point, and broken promises.
 fn numbers(rows: &[Row], broken: u64) -> Vec<Number> {
     let latest = |fields: &[&str]| {
         let figures = rows.iter().map(|row| largest(row, fields));
@@ -90,7 +90,7 @@ fn numbers(rows: &[Row], broken: u64) -> Vec<Number> {
     ]
 }
 
-/// Bars for the values of the parameter `name`; nothing if it has only one, or too many.
+/// Draws bars for the values of the parameter `name`; returns an empty part if it has only one value, or too many.
 fn effect(name: &str, points: &[&Point], rows: &[Row]) -> Result<Markup, Failure> {
     let mut values: Vec<(String, Vec<&Row>)> = Vec::new();
     for (point, row) in points.iter().zip(rows) {
@@ -126,7 +126,7 @@ fn effect(name: &str, points: &[&Point], rows: &[Row]) -> Result<Markup, Failure
     Ok(html! { div.panels { @for panel in panels { (panel) } } })
 }
 
-/// The mean over `rows` of the largest of `fields`.
+/// Returns the mean over `rows` of the largest of `fields`.
 fn mean(rows: &[&Row], fields: &[&str]) -> f64 {
     let figures = rows.iter().map(|row| largest(row, fields));
     figures.sum::<f64>() / rows.len() as f64

@@ -1,4 +1,4 @@
-//! The outcome of a point, flat: a line of a table for programs that read many.
+//! The outcome of a point as one flat row, for programs that read many rows.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::file::Sweep;
 use super::point::Point;
 use crate::units;
 
-/// A point and what came of it.
+/// A point and its outcome.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) holds: bool,
@@ -23,7 +23,7 @@ impl Serialize for Row {
     }
 }
 
-/// Times are in nanoseconds, which says the name of the column.
+/// Returns a time in nanoseconds; the name of the column says the unit.
 fn nanos(time: Picos) -> Value {
     json!(time.0 as f64 / 1e3)
 }
@@ -82,13 +82,13 @@ impl Row {
         &self.fields
     }
 
-    /// The columns of the table for people.
+    /// Returns the columns of the table for people.
     pub(super) fn figures(&self) -> [String; 6] {
         self.figures.clone()
     }
 }
 
-/// The names of the promises that were broken, with commas between them.
+/// Returns the names of the broken promises, with commas between them.
 fn broken(outcome: &Outcome) -> String {
     let names: Vec<&str> = outcome
         .broken

@@ -1,4 +1,4 @@
-//! The picture of a part of a run: a lane for each CPU, and below a lane for each group.
+//! The picture of a part of a run: a lane for each CPU, and below these a lane for each group.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -10,13 +10,13 @@ use crate::{table, units};
 const WIDTH: f64 = 992.0;
 /// The right end of the lanes' names.
 const LEFT: f64 = 84.0;
-/// Half of the last label stands beside the axis.
+/// The space right of the axis, for half of the last label.
 const RIGHT: f64 = 24.0;
 const LANE: f64 = 15.0;
 const STEP: f64 = 21.0;
-/// Room for the axis.
+/// The space for the axis.
 const TOP: f64 = 26.0;
-/// Narrower than this is not drawn by itself: what is shorter shares a piece with its neighbours.
+/// The least width that is drawn by itself: shorter spans share a piece with their neighbours.
 const PIECE: f64 = 0.5;
 /// The width of a letter.
 const LETTER: f64 = 6.6;
@@ -36,7 +36,7 @@ impl Axis {
         LEFT + (WIDTH - LEFT - RIGHT) * part as f64 / length
     }
 
-    /// Moments for the axis, with their labels: so many that they can be told apart.
+    /// Returns the moments that the axis labels, with their labels: few enough to be distinguished.
     fn ticks(&self) -> Vec<(u64, String)> {
         const MOST: u64 = 9;
         let length = self.to.saturating_sub(self.from).max(1);
@@ -59,7 +59,7 @@ impl Axis {
     }
 }
 
-/// A moment of the run, to as many digits as `step` needs.
+/// Formats a moment of the run, with as many digits as `step` needs.
 fn moment(at: u64, step: u64) -> String {
     let millis = at as f64 / 1e6;
     let decimals = match step {
@@ -72,7 +72,7 @@ fn moment(at: u64, step: u64) -> String {
     format!("{millis:.decimals$} ms")
 }
 
-/// Formats the beginning and the end of a span, for a reader who points at it.
+/// Formats the beginning and the end of a span, for a reader who points at the span.
 fn range<T>(span: &Span<T>) -> String {
     format!(
         "{} to {}, {}",
@@ -82,7 +82,7 @@ fn range<T>(span: &Span<T>) -> String {
     )
 }
 
-/// The class of an activity, its name, and how it counts where there is room for one only.
+/// Returns the class of an activity, its name, and its rank where only one activity can be shown.
 fn kind(activity: &Activity, deep: &[String]) -> (&'static str, String, u8) {
     match activity {
         Activity::Interrupt(name) => ("t-irq", format!("interrupt ({name})"), 6),
@@ -96,7 +96,7 @@ fn kind(activity: &Activity, deep: &[String]) -> (&'static str, String, u8) {
     }
 }
 
-/// A piece of a lane: one span, or several that are too short to be seen apart.
+/// A piece of a lane: one span, or several spans that are too short to be distinguished.
 struct Piece<'l, T> {
     first: &'l Span<T>,
     /// The span that gives the colour.
@@ -105,7 +105,7 @@ struct Piece<'l, T> {
     spans: usize,
 }
 
-/// Puts together what is too short. `rank` says which is seen where there is room for one only.
+/// Merges spans that are too short to be drawn. `rank` decides which span is visible where only one can be shown.
 fn pieces<'l, T>(spans: &'l [Span<T>], axis: &Axis, rank: impl Fn(&T) -> u8) -> Vec<Piece<'l, T>> {
     let mut pieces: Vec<Piece<'l, T>> = Vec::new();
     for span in spans {
@@ -154,7 +154,7 @@ fn label(text: &str, top: f64) -> Markup {
     }
 }
 
-/// The frame: size, axis, and what it is for readers who do not see it.
+/// Returns the frame: size, axis, and a description for readers who do not see the picture.
 fn drawing(axis: &Axis, lanes: usize, about: &str, body: &Markup) -> Markup {
     let height = TOP + STEP * lanes as f64 + 4.0;
     html! {
@@ -169,7 +169,7 @@ fn drawing(axis: &Axis, lanes: usize, about: &str, body: &Markup) -> Markup {
     }
 }
 
-/// The CPUs.
+/// Draws the lanes of the CPUs.
 fn cpus(picture: &Picture, lanes: &Lanes, axis: &Axis, deep: &[String]) -> Markup {
     let row = |cpu: u32| lanes.cpus.range(..cpu).count() as f64;
     let top = |cpu: u32| TOP + STEP * row(cpu);
@@ -198,7 +198,7 @@ fn cpus(picture: &Picture, lanes: &Lanes, axis: &Axis, deep: &[String]) -> Marku
     drawing(axis, lanes.cpus.len(), &about, &body)
 }
 
-/// The marks, one of a kind at a place.
+/// Returns the marks, at most one of each kind at a place.
 fn marks(lanes: &Lanes, axis: &Axis) -> Vec<(u64, u32, Mark)> {
     let mut marks = lanes.marks.clone();
     #[expect(
@@ -266,7 +266,7 @@ fn child(state: &State, group: usize, mask: u16) -> String {
     below.map_or_else(|| "no child".to_owned(), |below| format!("group {below}"))
 }
 
-/// The children that are bits of `mask`.
+/// Returns the names of the children that are bits of `mask`.
 fn children(state: &State, group: usize, mask: u16) -> String {
     let bits = (0..u16::BITS)
         .map(|bit| 1 << bit)
@@ -275,7 +275,7 @@ fn children(state: &State, group: usize, mask: u16) -> String {
     names.join(", ")
 }
 
-/// The groups, and which CPU promised what.
+/// Draws the lanes of the groups, and the promises of the CPUs.
 fn hierarchy(state: &State, lanes: &Lanes, axis: &Axis) -> Markup {
     let top = |row: usize| TOP + STEP * row as f64;
     let rows = promisers(lanes);
@@ -344,7 +344,7 @@ fn terms(pieces: &[Piece<'_, Duty>], axis: &Axis) -> Vec<(f64, f64, u16)> {
     terms
 }
 
-/// The CPUs that promised something.
+/// Returns the CPUs that made a promise.
 fn promisers(lanes: &Lanes) -> Vec<u32> {
     let mut cpus: Vec<u32> = lanes.promises.iter().map(|span| span.what.cpu).collect();
     cpus.sort_unstable();
@@ -352,7 +352,7 @@ fn promisers(lanes: &Lanes) -> Vec<u32> {
     cpus
 }
 
-/// A promise: a bar while it stands, and a diamond at the time that was promised.
+/// Draws a promise: a bar while it stands, and a diamond at the promised time.
 fn promise(span: &Span<Promise>, axis: &Axis, top: f64) -> Markup {
     let Promise { cpu, wakeup } = span.what;
     let (from, to) = (
@@ -379,7 +379,7 @@ fn promise(span: &Span<Promise>, axis: &Axis, top: f64) -> Markup {
     }
 }
 
-/// The whole section; `deep` are the names of deep idle states.
+/// Returns the whole section; `deep` has the names of deep idle states.
 pub(in crate::sim) fn section(picture: &Picture, deep: &[String]) -> Markup {
     let lanes = Lanes::of(picture);
     let axis = Axis {
@@ -422,9 +422,9 @@ pub(in crate::sim) fn section(picture: &Picture, deep: &[String]) -> Markup {
     }
 }
 
-/// Lists the spans that pointing at the lanes shows, for readers without a pointer.
+/// Lists the spans that a reader sees by pointing at the lanes, for readers without a pointer.
 fn spans(lanes: &Lanes, deep: &[String]) -> Markup {
-    /// The largest number of rows, more than any reader goes through.
+    /// The largest number of rows, more than any reader reads.
     const MOST: usize = 500;
     let all = lanes.cpus.iter().flat_map(|(cpu, spans)| {
         spans.iter().map(move |span| {
@@ -465,5 +465,5 @@ fn about(picture: &Picture, lanes: &Lanes) -> Markup {
     }
 }
 
-/// The look of it, in the colours of the page.
+/// The style sheet of the picture, in the colours of the page.
 pub(in crate::sim) const STYLE: PreEscaped<&str> = PreEscaped(include_str!("timeline.css"));

@@ -7,10 +7,10 @@ use tickless_sim::record::{Record, Recorded};
 use super::state::{Activity, State};
 use super::window::Picture;
 
-/// The largest number of lanes: more cannot be told apart.
+/// The largest number of CPUs that a picture draws: a reader cannot tell more lanes apart.
 const CPUS_MAX: usize = 32;
 
-/// A state that went on for a while.
+/// A state of a lane, with the time for which the state lasted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span<T> {
     pub(super) from: u64,
@@ -21,18 +21,18 @@ pub(super) struct Span<T> {
 /// The state of a group: its migrator, and its active children.
 pub(super) type Duty = (Option<u16>, u16);
 
-/// A moment worth a mark.
+/// A moment that the picture marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
-    /// The CPU fired a timer of its own.
+    /// The CPU fired one of its own timers.
     Own,
     /// The CPU fired a timer of this other CPU.
     Remote(u32),
-    /// The CPU sent this other CPU an interrupt.
+    /// The CPU sent an interrupt to this other CPU.
     Sent(u32),
 }
 
-/// A promise: which CPU made it, and for when.
+/// A promise: the CPU that made it, and the promised time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Promise {
     pub(super) cpu: u32,
@@ -43,13 +43,13 @@ pub(super) struct Promise {
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     pub(super) cpus: BTreeMap<u32, Vec<Span<Activity>>>,
-    /// The groups, by level from the highest, and by number.
+    /// The groups, sorted by level from the highest to the lowest, and within a level by number.
     pub(super) groups: Vec<(usize, Vec<Span<Duty>>)>,
     pub(super) marks: Vec<(u64, u32, Mark)>,
     pub(super) promises: Vec<Span<Promise>>,
 }
 
-/// A lane that is being made.
+/// A lane to which spans are still added.
 struct Open<T> {
     done: Vec<Span<T>>,
     since: u64,
@@ -91,7 +91,8 @@ impl<T: Clone + PartialEq> Open<T> {
     }
 }
 
-/// The CPUs that are drawn: all, or the groups of those whom the picture is about and of those that do most.
+/// Chooses the CPUs that are drawn. They are all CPUs if the picture has few. Otherwise they are the CPUs of the groups
+/// around the latest timer, and then those of the groups with the most records.
 fn chosen(picture: &Picture) -> BTreeSet<u32> {
     let all = 0..u32::try_from(picture.state.cpus.len()).unwrap_or(u32::MAX);
     if all.len() <= CPUS_MAX {
@@ -126,7 +127,7 @@ fn chosen(picture: &Picture) -> BTreeSet<u32> {
     set
 }
 
-/// The groups above these CPUs, the highest first.
+/// Returns the groups above these CPUs, the highest first.
 fn above(state: &State, cpus: &BTreeSet<u32>) -> Vec<usize> {
     let mut groups = BTreeSet::new();
     for cpu in cpus {
@@ -177,7 +178,7 @@ struct Making {
     groups: BTreeMap<usize, Open<Duty>>,
     order: Vec<usize>,
     lanes: Lanes,
-    /// Promises that stand.
+    /// The promises that are still open.
     open: BTreeMap<u32, (u64, i64)>,
 }
 

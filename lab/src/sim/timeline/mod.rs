@@ -1,4 +1,4 @@
-//! A drawing of a part of a run: the work of each CPU, and the CPUs that it served.
+//! A drawing of a part of a run: the work of each CPU, and the other CPUs that the CPU served.
 
 mod draw;
 mod lanes;

@@ -1,4 +1,4 @@
-//! The state of every CPU and every group, as a recording gives it.
+//! The state of every CPU and every group, reconstructed from a recording.
 
 use tickless_sim::record::{GroupState, Record, Recorded};
 
@@ -9,19 +9,19 @@ pub(super) enum Activity {
     Interrupt(&'static str),
     /// The CPU is in the soft stage.
     Soft,
-    /// Runs the task with this number.
+    /// The CPU runs the task with this number.
     Running(u32),
-    /// The CPU is on its way out of idle.
+    /// The CPU is leaving idle.
     Waking,
-    /// Chooses what to do.
+    /// The CPU chooses the task that runs next.
     Choosing,
-    /// Sleeps in this state.
+    /// The CPU sleeps in this idle state.
     Idle(String),
-    /// The CPU is off.
+    /// The CPU is offline.
     Off,
 }
 
-/// A CPU.
+/// The state of a CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cpu {
     interrupt: Option<&'static str>,
@@ -30,7 +30,7 @@ pub(super) struct Cpu {
     idle: Option<String>,
     is_waking: bool,
     is_off: bool,
-    /// The time at which it promised to wake up, and the promised time.
+    /// The time at which the CPU made its promise, and the time that it promised.
     pub(super) promise: Option<(u64, i64)>,
     /// The group of the CPU, and the CPU's place among its children.
     pub(super) leaf: Option<(usize, u16)>,
@@ -75,7 +75,7 @@ impl Cpu {
     }
 }
 
-/// A group of the hierarchy.
+/// The state of a group of the hierarchy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) level: usize,
@@ -85,7 +85,7 @@ pub(super) struct Group {
     pub(super) migrator: Option<u16>,
 }
 
-/// The machine at a moment.
+/// The state of the machine at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) cpus: Vec<Cpu>,
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Changes the state as `record` says.
+    /// Applies `record` to the state.
     pub(super) fn apply(&mut self, record: &Record) {
         if let Some(cpu) = record.cpu {
             self.cpus[cpu as usize].does(&record.what);

@@ -1,4 +1,4 @@
-//! The part of a recording that is drawn: as little is kept as that takes, however long the run is.
+//! The part of a recording that is drawn. Only the records of that part are kept, however long the run is.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use tickless_sim::record::{End, Header, Record, Recorded, Sink};
 
 use super::state::State;
 
-/// The largest number of records that are kept: a picture of more shows nothing.
+/// The largest number of records that are kept: nothing can be recognised in a picture of more.
 const RECORDS_MAX: usize = 1 << 19;
 
 /// The records to draw, and the state before them.
@@ -14,11 +14,11 @@ const RECORDS_MAX: usize = 1 << 19;
 pub(in crate::sim) struct Picture {
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The machine at the beginning.
+    /// The state of the machine at the beginning of the picture.
     pub(super) state: State,
     pub(super) records: Vec<Record>,
-    /// The latest timer that the picture is about, if the user asked for no part: the CPU that fired it, the CPU that
-    /// it belonged to, and its lateness.
+    /// The latest timer, around which the picture is drawn if the user asked for no part: the CPU that fired the timer,
+    /// the CPU to which the timer belonged, and the lateness.
     pub(super) latest: Option<Latest>,
 }
 
@@ -34,17 +34,17 @@ pub(super) struct Latest {
 /// The part of a run to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Part {
-    /// The beginning of the part; `None` is around the latest timer.
+    /// The beginning of the part. With `None`, the part lies around the latest timer.
     pub(in crate::sim) from: Option<u64>,
     pub(in crate::sim) length: u64,
 }
 
-/// Follows a recording, and keeps the part.
+/// Follows a recording, and keeps the records of the part that is drawn.
 #[derive(Debug)]
 pub(in crate::sim) struct Window {
     part: Part,
     tick: u64,
-    /// The machine before the first record that is kept.
+    /// The state of the machine before the first record that is kept.
     before: State,
     kept: VecDeque<Record>,
     /// The end of the part to draw.
@@ -68,7 +68,7 @@ impl Window {
         }
     }
 
-    /// Returns the picture; none if the run was over before the part.
+    /// Returns the picture; `None` if the run ended before the part began.
     pub(in crate::sim) fn picture(self) -> Option<Picture> {
         self.picture
     }
@@ -79,7 +79,7 @@ impl Window {
         self.kept.len()
     }
 
-    /// Returns the lateness of the timer that the record fires, and the CPU that it belongs to.
+    /// Returns the lateness of the timer that the record fires, and the CPU to which the timer belongs.
     fn lateness(&self, record: &Record) -> Option<(u64, u32)> {
         match record.what {
             Recorded::TimerExpireEntry {
@@ -100,7 +100,7 @@ impl Window {
         }
     }
 
-    /// Centres the picture on the record's timer if it is later than any before.
+    /// Centres the picture on the record's timer if no earlier timer fired as late.
     fn judge(&mut self, record: &Record) {
         let Some(((late, of_cpu), cpu)) = self.lateness(record).zip(record.cpu) else {
             return;

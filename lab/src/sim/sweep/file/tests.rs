@@ -67,7 +67,7 @@ fn another_sweep_has_another_hash() {
     }
 }
 
-/// Texts to replace, their replacements, and the resulting messages.
+/// Wrong inputs: the text to replace, its replacement, and the resulting message.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         "[sweep]",
