@@ -1,4 +1,4 @@
-//! Passes the linker the layout of the board.
+//! Passes the memory layout of the board to the linker.
 
 fn main() {
     let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();

@@ -1,5 +1,6 @@
-//! A complete host of the core on a plain thread, to start a port from (`docs/porting.md`). The thread that takes the
-//! turns is the only CPU; its device is the time until which it parks. `cargo run -p tickless-rig --example platform`
+//! A complete host of the core on a plain thread, as a start for ports (`docs/porting.md`). The thread that takes the
+//! turns is the only CPU; its device is the time until which the thread parks. `cargo run -p tickless-rig --example
+//! platform`
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::cell::Cell;
@@ -24,13 +25,13 @@ thread_local! {
 
 /// The platform that the core calls.
 pub(crate) struct PlainThread {
-    /// 1. A counter that never goes back.
+    /// 1. A counter that never decreases.
     pub(crate) clock: fn() -> Instant,
     /// 2. A place for the base of each CPU.
     base: OnceLock<CpuBase<Self>>,
-    /// 3. An event device: when it fires, in nanoseconds.
+    /// 3. An event device: the time at which it fires, in nanoseconds.
     pub(crate) fires_at: AtomicI64,
-    /// 4. A way to interrupt the CPU from other threads: a note, and the thread that has to look at it.
+    /// 4. An interrupt of the CPU from other threads: a flag, and the thread that has to check it.
     pub(crate) kicked: AtomicBool,
     thread: OnceLock<thread::Thread>,
 }
@@ -84,7 +85,7 @@ pub(crate) fn new(clock: fn() -> Instant) -> Timers<PlainThread> {
     timers
 }
 
-/// The interrupt handler of the CPU: does everything that is due.
+/// Runs everything that is due, as the interrupt handler of the CPU.
 pub(crate) fn turn(timers: &Timers<PlainThread>) {
     let (host, tick) = (timers.platform(), tick(timers.platform()));
     // Acquire: see `kick`.
@@ -120,7 +121,7 @@ pub(crate) fn run(timers: &Timers<PlainThread>, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Starts timers, and says in which order they fire.
+/// Starts timers, and passes the order in which they fire to `say`.
 pub(crate) fn demonstrate(say: fn(&str)) {
     static BEGIN: LazyLock<time::Instant> = LazyLock::new(time::Instant::now);
     static DONE: AtomicBool = AtomicBool::new(false);

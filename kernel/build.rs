@@ -1,4 +1,4 @@
-//! Passes the linker the layout of the machine that the kernel is built for.
+//! A build script that passes the linker the memory layout of the machine for which the kernel is built.
 
 use std::path::Path;
 

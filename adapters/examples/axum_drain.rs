@@ -1,12 +1,12 @@
-//! A server of axum with limits in time, which drains its connections before it ends.
+//! An axum server with time limits, which drains its connections before it ends.
 //!
 //! `cargo run --manifest-path adapters/Cargo.toml --example axum_drain --features tower`
 //!
 //! | limit | for |
 //! |---|---|
-//! | of a request | a handler that takes too long: its client reads 503 |
-//! | of a head | a client that sends half a request: it is cut off |
-//! | of the drain | requests under way when the server ends: then it ends without them |
+//! | of a request | a handler that takes too long: the client reads 503 |
+//! | of a head | a client that sends half a request: the server closes the connection |
+//! | of the drain | requests under way when the server ends: after the limit the server ends without them |
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::future::pending;
@@ -49,7 +49,8 @@ fn routes() -> Router {
         .layer(limit)
 }
 
-/// Serves until `end`, and then as long as requests are under way. Returns whether all of them were answered.
+/// Serves until `end`, then until all requests under way are answered or the limit of the drain is over. Returns true
+/// if all were answered.
 async fn serve(listener: TcpListener, mut end: oneshot::Receiver<()>) -> io::Result<bool> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -89,7 +90,8 @@ async fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
     Ok(answer.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Returns two answers, one of which was under way when the server ended, and whether the server drained.
+/// Returns two answers, the second to a request that was under way when the server ended, and true if the server
+/// drained.
 pub(crate) fn run() -> io::Result<(String, String, bool)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

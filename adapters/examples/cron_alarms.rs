@@ -1,10 +1,11 @@
-//! Alarms by cron rules, on the time of day: they survive sets of the clock, and a rule that goes back in time is an
-//! error.
+//! Alarms by cron rules, on the time of day: the alarms survive sets of the clock, and a rule that answers with an
+//! earlier time is an error.
 //!
 //! `cargo run --manifest-path adapters/Cargo.toml --example cron_alarms`
 //!
-//! Cron crates disagree on the hour that comes twice in autumn, and answers from the past are among them. A loop that
-//! sleeps until such an answer and asks again would spin for an hour: an answer that is not later is an error here.
+//! Cron crates disagree on the hour that occurs twice in autumn, and some of them answer with a time in the past. A
+//! loop that sleeps until such an answer and then queries the rule again would spin for an hour. Here an answer that is
+//! not later than the time of the query is an error.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::error::Error;
@@ -19,13 +20,13 @@ use tickless::realtime::sleep_until_next;
 /// The reasons why there is no next alarm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAlarm {
-    /// The rule says that there is none, or cannot say.
+    /// The rule has no next alarm, or failed to compute it.
     Rule(String),
-    /// The rule answered with an instant that is not later than the one it was asked about.
+    /// The rule answered with an instant that is not later than the instant of the query.
     NotLater {
-        /// The time for which the rule was asked.
+        /// The time after which the rule was to find the next alarm.
         asked: SystemTime,
-        /// The time that the rule gave.
+        /// The answer of the rule.
         answered: SystemTime,
     },
 }
@@ -46,7 +47,7 @@ impl fmt::Display for NoAlarm {
 
 impl Error for NoAlarm {}
 
-/// Returns when `rule` fires next after `now`.
+/// Returns the first time after `now` at which `rule` fires.
 pub(crate) fn next_alarm(
     rule: impl Fn(SystemTime) -> Result<SystemTime, NoAlarm>,
     now: SystemTime,
@@ -61,7 +62,7 @@ pub(crate) fn next_alarm(
     Ok(next)
 }
 
-/// The rule of a cron pattern, in UTC, where no hour comes twice.
+/// Returns the rule of a cron pattern in UTC, in which no hour occurs twice.
 pub(crate) fn by(pattern: &Cron) -> impl Fn(SystemTime) -> Result<SystemTime, NoAlarm> {
     move |now| {
         let next = pattern.find_next_occurrence(&DateTime::<Utc>::from(now), false);
@@ -72,8 +73,8 @@ pub(crate) fn by(pattern: &Cron) -> impl Fn(SystemTime) -> Result<SystemTime, No
 
 /// Waits for the next alarm of `rule`, and returns its time.
 ///
-/// A set of the clock has the rule asked again, so an alarm is neither slept through nor rung twice. When the rule has
-/// no answer the wait ends at once, with the reason.
+/// After each set of the clock the rule is queried again, so no alarm is missed or rung twice. If the rule has no
+/// answer, the wait ends at once with the reason.
 pub(crate) async fn alarm(
     rule: impl Fn(SystemTime) -> Result<SystemTime, NoAlarm>,
 ) -> Result<SystemTime, NoAlarm> {

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --manifest-path adapters/Cargo.toml --example quinn_echo --features quinn`
 //!
-//! The runtime has no timers of tokio: loss detection, pacing and idle timeouts are the library's.
+//! The tokio runtime has no timers enabled: loss detection, pacing and idle timeouts use the timers of this library.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::error::Error;
@@ -30,7 +30,7 @@ fn endpoint(server: Option<ServerConfig>) -> Outcome<Endpoint> {
     )?)
 }
 
-/// Sends back what comes on each stream, until the client closes.
+/// Sends the bytes of each stream back, until the client closes the connection.
 async fn echo(connection: Connection) -> Outcome<()> {
     loop {
         let (mut send, mut receive) = match connection.accept_bi().await {
@@ -90,7 +90,7 @@ async fn both() -> Outcome<usize> {
     Ok(echoed)
 }
 
-/// Returns how many bytes were echoed.
+/// Runs the server and the client, and returns the number of echoed bytes.
 pub(crate) fn run() -> Outcome<usize> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

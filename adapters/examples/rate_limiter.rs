@@ -1,4 +1,4 @@
-//! Two limiters of rates: governor's for a client, tower's layer for a service.
+//! Two rate limiters: governor's for a client, and the layer of tower for a service.
 //!
 //! `cargo run --manifest-path adapters/Cargo.toml --example rate_limiter --features governor,tower`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]

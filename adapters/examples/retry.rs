@@ -1,4 +1,4 @@
-//! Retries with growing, random pauses, and a limit to the whole: backon on exact timers.
+//! Retries with growing, random pauses and a time limit for all of them together: backon on exact timers.
 //!
 //! `cargo run --manifest-path adapters/Cargo.toml --example retry --features backon`
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
@@ -10,7 +10,7 @@ use backon::{ExponentialBuilder, Retryable};
 use tickless::time::{Instant, timeout};
 use tickless_adapters::backon::Sleeper;
 
-/// Fails twice, as a server does that starts.
+/// Fails twice, like a server that is still starting, and then succeeds.
 async fn ask(attempts: &Cell<u32>) -> Result<&'static str, &'static str> {
     attempts.set(attempts.get() + 1);
     if attempts.get() < 3 {
@@ -20,7 +20,7 @@ async fn ask(attempts: &Cell<u32>) -> Result<&'static str, &'static str> {
     }
 }
 
-/// Tries until there is an answer; returns after how many attempts.
+/// Retries until a request succeeds, and returns the number of attempts.
 pub(crate) fn run() -> u32 {
     let attempts = Cell::new(0);
     let policy = ExponentialBuilder::default()

@@ -1,10 +1,10 @@
-//! Retries of backon that wait exactly.
+//! A sleeper for backon, so that its retries wait exactly.
 
 use std::time::Duration;
 
 use tickless::time::{self, Sleep};
 
-/// A sleeper to give to [`Retry::sleep`](::backon::Retry::sleep), and to
+/// A sleeper to pass to [`Retry::sleep`](::backon::Retry::sleep), and to
 /// [`BlockingRetry::sleep`](::backon::BlockingRetry::sleep), which blocks the thread.
 ///
 /// ```

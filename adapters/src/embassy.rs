@@ -1,19 +1,20 @@
-//! The time driver of embassy in a process, with its queue.
+//! The time driver of embassy for a process, with its timer queue.
 //!
-//! A program that has this feature links the driver: `embassy_time::{Timer, Ticker, with_timeout}` work in any
+//! A program that enables this feature links the driver: `embassy_time::{Timer, Ticker, with_timeout}` work in any
 //! executor, and are exact to a tick. No feature of embassy-time that brings a driver of its own (`std`, `wasm`,
-//! `mock-driver`) may be there besides. A tick is a microsecond unless the program chooses: with embassy-time's feature
-//! `tick-hz-1_000_000_000` it is a nanosecond.
+//! `mock-driver`) may be enabled at the same time. A tick is a microsecond by default; with embassy-time's feature
+//! `tick-hz-1_000_000_000` a tick is a nanosecond.
 //!
-//! # How it is built
+//! # Mechanism
 //!
-//! One [`HrTimer`] stands for all: it waits for the earliest of the deadlines, which are ordered by time. A task has
-//! one deadline, the earliest that it asked for, as embassy's own queues have it: to poll it again moves that, and adds
-//! none.
+//! A queue holds the deadlines of all tasks in the order of time, and one [`HrTimer`] is armed for the earliest of
+//! them. As in embassy's own queues, a task has one deadline, the earliest that it requested: when the task is polled
+//! again, that deadline moves and no second deadline is added.
 //!
 //! # Cost
 //!
-//! O(log n) for a deadline, a lock, and a start of the timer if it is the earliest. The number of tasks has no limit.
+//! Adding a deadline costs a lock and O(log n), and a start of the timer if the deadline is the earliest. The number of
+//! tasks has no limit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use tickless::hrtimer::{self, Expired, HrTimer, Instant, Monotonic, Restart};
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// The driver that the program links.
+/// The time driver that the program links; embassy-time calls it.
 #[derive(Debug)]
 struct Process;
 
@@ -44,20 +45,20 @@ impl Driver for Process {
     }
 }
 
-/// Whole ticks that are over at `now`.
+/// Returns the number of whole ticks that are over at `now`.
 fn ticks(now: Instant<Monotonic>) -> u64 {
     let nanos = u128::from(now.as_nanos().max(0).unsigned_abs());
     u64::try_from(nanos * u128::from(TICK_HZ) / NANOS_PER_SEC).unwrap_or(u64::MAX)
 }
 
-/// Returns the begin of tick `at`, which is never before the tick is over by [`ticks`]. A tick that is too far away
-/// never comes.
+/// Returns the instant at which tick `at` begins, rounded so that [`ticks`] of this instant is at least `at`. A tick
+/// that is too far away to be represented never begins.
 fn instant(at: u64) -> Instant<Monotonic> {
     let nanos = (u128::from(at) * NANOS_PER_SEC).div_ceil(u128::from(TICK_HZ));
     Instant::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// Distinguishes wakers; two of one task are equal.
+/// The identity of a waker: wakers of the same task have equal identities.
 type Identity = (usize, usize);
 
 fn identity(waker: &Waker) -> Identity {
@@ -72,14 +73,15 @@ fn identity(waker: &Waker) -> Identity {
 struct Queue {
     /// The wakers in the order of time, and of arming among equals.
     order: BTreeMap<(u64, u64), Waker>,
-    /// The place of each task in `order`. Its waker, which is kept there, keeps its identity from being used again.
+    /// The key of each task in `order`. The waker that `order` keeps prevents the identity of the task from being
+    /// reused.
     places: HashMap<Identity, (u64, u64)>,
-    /// The number of deadlines so far.
+    /// The number of deadlines added so far.
     count: u64,
 }
 
 impl Queue {
-    /// Adds a deadline; true if it is the earliest now.
+    /// Adds a deadline, and returns true if this deadline is now the earliest.
     fn add(&mut self, at: u64, waker: &Waker) -> bool {
         let identity = identity(waker);
         if let Some(&place) = self.places.get(&identity) {
@@ -95,7 +97,7 @@ impl Queue {
         self.order.keys().next() == Some(&place)
     }
 
-    /// Takes the earliest of those that are due at `now`.
+    /// Removes the earliest deadline that is due at `now`, and returns its waker.
     fn take_due(&mut self, now: u64) -> Option<Waker> {
         let entry = self.order.first_entry()?;
         if entry.key().0 > now {
@@ -125,7 +127,7 @@ fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakes all tasks that are due, without the lock, and waits for the next.
+/// Wakes all tasks whose deadlines are due, without holding the lock, and restarts the timer for the next deadline.
 fn expire(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     let now = Process.now();
     loop {

@@ -1,13 +1,13 @@
-//! Delays for drivers of devices, blocking and async.
+//! Delays for device drivers, blocking and async.
 
 use std::time::Duration;
 
 use tickless::time;
 
-/// A delay for drivers that take a [`DelayNs`](::embedded_hal::delay::DelayNs), or its async kind.
+/// A delay for drivers that take a [`DelayNs`](::embedded_hal::delay::DelayNs), or the async variant of that trait.
 ///
-/// Blocking, it has the thread sleep in the kernel: no processor is kept busy, and a delay of less than a sleep takes,
-/// some 50 µs, is as long as that. Async, the task waits and others run.
+/// A blocking delay puts the thread to sleep in the kernel and keeps no processor busy. A sleep takes some 50 µs at
+/// least, so a shorter delay lasts that long. During an async delay other tasks run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delay;
 

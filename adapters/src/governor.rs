@@ -1,4 +1,4 @@
-//! A clock for governor's rate limiters, and limiters that wait.
+//! A clock for governor's rate limiters, and functions that wait until a limiter lets a caller pass.
 
 use std::num::NonZeroU32;
 use std::time::Instant as StdInstant;
@@ -9,7 +9,7 @@ use ::governor::state::{DirectStateStore, NotKeyed};
 use ::governor::{InsufficientCapacity, NotUntil, RateLimiter};
 use tickless::time::{self, Instant};
 
-/// The clock to make a limiter with, so that it and [`time`] agree, under a paused clock too.
+/// A clock to make a limiter with, so that the limiter and [`time`] agree, even while the clock is paused.
 ///
 /// ```
 /// use governor::{Quota, RateLimiter};
@@ -32,10 +32,10 @@ impl clock::Clock for Clock {
 
 impl ReasonablyRealtime for Clock {}
 
-/// Waits until `limiter` lets one pass, and takes it.
+/// Waits until `limiter` lets one cell pass, and takes that cell.
 ///
-/// It is what [`RateLimiter::until_ready`] does by futures-timer. The waiting callers pass in the order in which they
-/// ask again. Dropped, the future takes nothing.
+/// Does the same as [`RateLimiter::until_ready`], which waits by futures-timer. Waiting callers pass in the order in
+/// which they check the limiter again. A future that is dropped takes no cell.
 pub async fn until_ready<S, C, M>(limiter: &RateLimiter<NotKeyed, S, C, M>) -> M::PositiveOutcome
 where
     S: DirectStateStore,
@@ -54,7 +54,7 @@ where
 ///
 /// # Errors
 ///
-/// [`InsufficientCapacity`] if the limiter never lets so many pass at once.
+/// [`InsufficientCapacity`] if the limiter never lets `n` cells pass at once.
 pub async fn until_n_ready<S, C, M>(
     limiter: &RateLimiter<NotKeyed, S, C, M>,
     n: NonZeroU32,

@@ -1,4 +1,4 @@
-//! A runtime for hickory's resolver: tokio's sockets and tasks, exact time limits.
+//! A runtime for hickory's resolver, with the sockets and tasks of tokio and exact time limits.
 
 use std::future::Future;
 use std::io;
@@ -17,7 +17,7 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// The limit for making a connection where no other was set: hickory's own.
+/// The default time limit for making a connection, equal to the default of hickory.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The provider to build a resolver with, in a tokio runtime with I/O.
@@ -29,13 +29,13 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Makes one for the runtime that the caller runs in, or returns `None` outside of all.
+    /// Makes a provider for the runtime in which the caller runs, or returns `None` if the caller runs in none.
     #[must_use]
     pub fn current() -> Option<Self> {
         Handle::try_current().ok().map(Self::new)
     }
 
-    /// Makes one for the runtime of `handle`.
+    /// Makes a provider for the runtime of `handle`.
     #[must_use]
     pub fn new(handle: Handle) -> Self {
         let tasks = Arc::default();
@@ -84,7 +84,7 @@ impl RuntimeProvider for Provider {
     }
 }
 
-/// The tasks of a resolver.
+/// The spawner of a resolver's tasks.
 #[derive(Clone, Debug)]
 pub struct Spawner {
     handle: Handle,
@@ -100,7 +100,7 @@ impl runtime::Spawn for Spawner {
     }
 }
 
-/// The time of a resolver.
+/// The delays and time limits of a resolver.
 #[derive(Clone, Copy, Debug)]
 pub struct Time;
 
@@ -117,7 +117,7 @@ impl runtime::Time for Time {
         Ok(time::timeout(duration, future).await?)
     }
 
-    /// A clock from before 1970 shows 0.
+    /// Returns the seconds since 1970; 0 if the clock shows an earlier time.
     fn current_time() -> u64 {
         { SystemTime::now().duration_since(UNIX_EPOCH) }.map_or(0, |since| since.as_secs())
     }

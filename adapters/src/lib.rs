@@ -1,6 +1,6 @@
-//! Exact timers for crates that let their users bring timers.
+//! Adapters that give exact timers to crates whose users can provide the timers.
 //!
-//! Each module is a feature of the same name, and stands between [`tickless`] and one crate:
+//! Each module connects [`tickless`] with one crate, and is enabled by the feature of the same name:
 //!
 //! | feature | for | gives |
 //! |---|---|---|
@@ -35,9 +35,9 @@
     doc = "| `tower` | tower, axum | [`tower`]: limits in time and rate, pauses of retries |"
 )]
 //!
-//! hyper and hyper-util take `tickless::hyper::Timer`. The deadlines of the adapters are never early; a duration that
-//! does not fit is a time that never comes. None of them panics: where a runtime is needed, it is asked for when the
-//! adapter is made, and its absence is `None`.
+//! hyper and hyper-util take `tickless::hyper::Timer`. The deadlines of the adapters are never early; a deadline that
+//! is too far away to be represented never fires. No adapter panics: an adapter that needs a runtime looks for it when
+//! the adapter is made, and the constructor returns `None` if there is no runtime.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

@@ -30,7 +30,7 @@ impl runtime::RuntimeChannel for Runtime {
     type Receiver<T: Debug + Send> = Receiver<T>;
     type Sender<T: Debug + Send> = Sender<T>;
 
-    /// A channel without room is taken for one with room for one message.
+    /// Makes a channel; a capacity of 0 is treated as 1.
     fn batch_message_channel<T: Debug + Send>(&self, capacity: usize) -> (Sender<T>, Receiver<T>) {
         let room = capacity.clamp(1, tokio::sync::Semaphore::MAX_PERMITS);
         let (sender, receiver) = mpsc::channel(room);
@@ -38,7 +38,7 @@ impl runtime::RuntimeChannel for Runtime {
     }
 }
 
-/// The end of a channel by which a processor is given spans.
+/// The end of a channel that sends spans to a processor.
 #[derive(Debug)]
 pub struct Sender<T>(mpsc::Sender<T>);
 
@@ -53,7 +53,7 @@ impl<T: Send> runtime::TrySend for Sender<T> {
     }
 }
 
-/// The end of a channel from which a processor takes spans.
+/// The end of a channel from which a processor receives spans.
 #[derive(Debug)]
 pub struct Receiver<T>(mpsc::Receiver<T>);
 

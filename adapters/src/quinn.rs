@@ -1,8 +1,8 @@
-//! A runtime for quinn's endpoints: tokio's sockets and tasks, exact timers.
+//! A runtime for quinn's endpoints, with the sockets and tasks of tokio and exact timers.
 //!
-//! It is to be given to [`Endpoint::new`](::quinn::Endpoint::new). A connection moves its timer with nearly each
-//! packet; that moves it in place, without an allocation. The runtime of tokio has to have its I/O enabled, as
-//! [`TokioRuntime`] has it too.
+//! Pass the runtime to [`Endpoint::new`](::quinn::Endpoint::new). A connection moves its timer with nearly each packet;
+//! the timer moves in place, without an allocation. The tokio runtime must have I/O enabled, as [`TokioRuntime`]
+//! requires too.
 
 use std::future::Future;
 use std::net::UdpSocket;
@@ -40,7 +40,7 @@ impl ::quinn::Runtime for Runtime {
 }
 
 pin_project! {
-    /// A sleep as quinn wants it.
+    /// A sleep that implements the timer trait of quinn.
     struct Timer {
         #[pin]
         sleep: time::Sleep,

@@ -8,7 +8,7 @@ use tickless::time::{self, Instant};
 
 /// The time of this process, in nanoseconds, as a [`Monotonic`](rtic_time::Monotonic).
 ///
-/// No interrupt and no timer queue is to be set up. A sum that does not fit is a time that never comes.
+/// The program sets up no interrupt and no timer queue. An instant that is too far away to be represented never comes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timebase;
 

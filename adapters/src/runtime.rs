@@ -1,8 +1,8 @@
-//! A runtime of tokio, for crates that spawn by the runtime that they are given.
+//! A runtime of tokio for crates that spawn tasks on a runtime that the user passes.
 
 use tokio::runtime::Handle;
 
-/// Tasks of a tokio runtime, whose delays are exact.
+/// A tokio runtime for tasks whose delays are exact.
 ///
 /// A task that is spawned after the runtime was shut down is dropped.
 #[derive(Clone, Debug)]
@@ -11,14 +11,14 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Makes one for the runtime that the caller runs in, or returns `None` outside of all.
+    /// Makes a value for the runtime in which the caller runs, or returns `None` if the caller runs in none.
     #[must_use]
     pub fn current() -> Option<Self> {
         let handle = Handle::try_current().ok()?;
         Some(Self { handle })
     }
 
-    /// Makes one for the runtime of `handle`.
+    /// Makes a value for the runtime of `handle`.
     #[must_use]
     pub const fn new(handle: Handle) -> Self {
         Self { handle }

@@ -1,4 +1,5 @@
-//! An executor for the tests: polls some tasks until all are over, and sleeps while none was woken.
+//! An executor for the tests, which polls some tasks until all of them have finished, and sleeps while no task is
+//! woken.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -7,13 +8,13 @@ use core::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::board;
 
-/// Tasks of one [`block_on`].
+/// The most tasks of one [`block_on`].
 const TASKS: usize = 20;
 
-/// Each task's note that it was woken.
+/// A flag for each task, true if the task was woken.
 static WOKEN: [AtomicBool; TASKS] = [const { AtomicBool::new(false) }; TASKS];
 
-/// A waker whose data is the note of its task.
+/// The table of a waker whose data is the flag of its task.
 const TABLE: RawWakerVTable =
     RawWakerVTable::new(|note| RawWaker::new(note, &TABLE), wake, wake, |_| {});
 
@@ -29,11 +30,11 @@ fn waker(note: &'static AtomicBool) -> Waker {
     unsafe { Waker::from_raw(RawWaker::new((&raw const *note).cast(), &TABLE)) }
 }
 
-/// Polls `tasks` until all are over.
+/// Polls `tasks` until all of them have finished.
 ///
 /// # Panics
 ///
-/// With more tasks than there are wakers.
+/// If there are more than `TASKS` tasks.
 pub(crate) fn block_on(tasks: &mut [Pin<&mut dyn Future<Output = ()>>]) {
     assert!(tasks.len() <= TASKS, "there are {TASKS} wakers");
     let mut over = [false; TASKS];

@@ -1,4 +1,4 @@
-//! The board mps2-an385, as far as the program uses it: two of its timers, which count down at 25 MHz.
+//! The hardware of the board mps2-an385 that the program uses: two timers, which count down at 25 MHz.
 //!
 //! `TIMER1` never stops and is the counter, `TIMER0` counts once and is the event device. The counter interrupts each
 //! time its 32 bits wrap around, every 172 s.
@@ -31,7 +31,7 @@ const COUNTS_MAX: u64 = 0x7fff_ffff;
 const ENABLE: u32 = 1;
 const INTERRUPT: u32 = 1 << 3;
 
-/// The periods of the counter that are over, and whose interrupt was taken.
+/// The number of periods of the counter that are over and whose interrupt was handled.
 static HIGH: AtomicU32 = AtomicU32::new(0);
 
 /// A timer of the board, by its address.
@@ -63,7 +63,7 @@ impl Timer {
     }
 }
 
-/// The lines of the interrupts.
+/// The interrupt lines that the program uses.
 #[derive(Clone, Copy, Debug)]
 #[repr(u16)]
 enum Line {
@@ -89,7 +89,7 @@ pub(crate) fn start() {
     }
 }
 
-/// Returns the counts since the start. They never go back.
+/// Returns the counts since the start. A later call never returns less.
 pub(crate) fn counts() -> u64 {
     cortex_m::interrupt::free(|_| {
         let value = COUNTER.read(Register::Value);
@@ -104,8 +104,8 @@ pub(crate) fn counts() -> u64 {
     })
 }
 
-/// The counts, given the periods that are over. A period begins when the counter arrives at 0, which is when it
-/// interrupts.
+/// Returns the counts since the start, from the number of finished periods and the value of the counter. A period
+/// begins when the counter reaches 0; at that time the counter also interrupts.
 fn counts_of(high: u32, value: u32) -> u64 {
     let low = u64::from(value.wrapping_neg());
     let all = (u64::from(high) << 32) + low;
@@ -113,7 +113,7 @@ fn counts_of(high: u32, value: u32) -> u64 {
     all - u64::from(FIRST_PERIOD.wrapping_neg())
 }
 
-/// The interrupt of the counter: a period is over.
+/// Handles the interrupt of the counter, which says that a period is over.
 pub(crate) fn counter_interrupt() {
     cortex_m::interrupt::free(|_| {
         COUNTER.write(Register::Interrupt, 1);
@@ -122,8 +122,8 @@ pub(crate) fn counter_interrupt() {
     });
 }
 
-/// Programs the event device for the time at which [`counts`] arrives at `target`, or before that if it is very far;
-/// false if it has arrived. Called masked.
+/// Programs the event device for the time at which [`counts`] reaches `target`, or for an earlier time if `target` is
+/// too far away. Returns false if `target` is already reached. Called with interrupts masked.
 pub(crate) fn fire_when(target: u64) -> bool {
     DEVICE.write(Register::Control, 0);
     DEVICE.write(Register::Interrupt, 1);
@@ -138,13 +138,13 @@ pub(crate) fn fire_when(target: u64) -> bool {
     true
 }
 
-/// Stops the event device, and clears its interrupt. Called masked.
+/// Stops the event device, and clears its interrupt. Called with interrupts masked.
 pub(crate) fn stop() {
     DEVICE.write(Register::Control, 0);
     DEVICE.write(Register::Interrupt, 1);
 }
 
-/// Waits for an interrupt, if `is_over` says that there is something to wait for.
+/// Waits for an interrupt, unless `is_over` returns true.
 pub(crate) fn wait_unless(is_over: impl Fn() -> bool) {
     cortex_m::interrupt::free(|_| {
         if !is_over() {
@@ -164,12 +164,13 @@ pub(crate) fn raise() {
     NVIC::pend(Line::Device);
 }
 
-/// Handles each interrupt of the board: the table of the processor has entries of its own for its faults alone.
+/// Handles each interrupt of the board, because the vector table has separate entries only for the faults of the
+/// processor.
 #[exception]
 ///
 /// # Safety
 ///
-/// The processor alone calls it.
+/// Only the processor calls this function.
 unsafe fn DefaultHandler(line: i16) {
     match line {
         _ if line == Line::Device as i16 => host::interrupt(),

@@ -1,20 +1,21 @@
 //! The time driver of embassy: its `Timer`, `Ticker` and `with_timeout` wait in the exact queue of the core.
 //!
-//! Embassy wishes for a wake-up of a waker each time that it polls, and takes back no wish. So each waker that waits
-//! has one timer here, which is moved to the earliest instant that was wished, and is free again when it fired. A tick
-//! of embassy is a nanosecond.
+//! At each poll embassy requests a wake-up of a waker, and it never cancels a request. So each waiting waker has one
+//! timer here. The timer is moved to the earliest instant that was requested, and is free again after it has fired. A
+//! tick of embassy is a nanosecond.
 //!
-//! The kernel of this repository builds this very file. The module `host` beside it says what the time is, and has the
+//! The kernel of this repository builds this file too. The module `host` next to this file provides the time and the
 //! timers.
 //!
 //! # Limits
 //!
-//! [`WAITERS`] tasks wait at a time. One more is woken at once, which embassy allows: it polls, and wishes again.
+//! At most [`WAITERS`] tasks wait at a time. A further task is woken at once, which embassy allows: the task is polled,
+//! and requests its wake-up again.
 //!
 //! # Ground rules
 //!
-//! A wish is read and written masked, and its timer started in the same section: the callback that takes the wish sees
-//! both or neither.
+//! A request (`Wish`) is read and written with interrupts masked, and its timer is started in the same critical
+//! section. So the callback that takes the request sees both changes or neither of them.
 
 use core::cell::RefCell;
 use core::pin::Pin;
@@ -27,7 +28,7 @@ use tickless_core::time::{Instant, Monotonic};
 
 use super::host;
 
-/// Tasks that can wait at a time.
+/// The number of tasks that can wait at a time.
 const WAITERS: usize = 16;
 
 type Timer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
@@ -38,13 +39,14 @@ struct Wish {
     when: Instant,
 }
 
-/// A place for a task that waits.
+/// The timer and the requested wake-up of one waiting task.
 struct Waiter {
     timer: Timer,
     wish: Mutex<RefCell<Option<Wish>>>,
 }
 
-/// The callback of the waiter with the number `N`: wakes whose time has come.
+/// Wakes the task of the waiter with the number `N`, if its wake-up is due. This function is the callback of the
+/// waiter's timer.
 fn fired<const N: usize>(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     let now = expired.now();
     let taken = critical_section::with(|section| {
@@ -77,7 +79,7 @@ time_driver_impl!(static DRIVER: TicklessDriver = TicklessDriver {
 });
 
 impl TicklessDriver {
-    /// The waiter of `waker`, or a free one; `None` if there is neither.
+    /// Returns the waiter that has `waker`, or a free waiter; `None` if neither exists.
     fn waiter(
         &'static self,
         section: critical_section::CriticalSection<'_>,

@@ -1,6 +1,6 @@
-//! The report, and the end of the program: both go through the debugger, which the emulator plays.
+//! The report and the end of the program. Both use the calls of a debugger, which the emulator implements.
 
-/// The code that the program ends with: never 0, which a machine ends with that resets itself.
+/// The exit code of the program. It is never 0, because a machine that resets itself exits with 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Code {
@@ -20,9 +20,9 @@ pub(crate) use say;
 
 /// Ends the program.
 pub(crate) fn exit(code: Code) -> ! {
-    /// The call that ends the program with a code.
+    /// The number of the debugger call that ends the program with an exit code.
     const EXIT_EXTENDED: usize = 0x20;
-    /// The cause of an end that comes with a code.
+    /// The cause that the call requires for an end with an exit code.
     const APPLICATION_EXIT: u32 = 0x2_0026;
     let block = [APPLICATION_EXIT, code as u32];
     loop {

@@ -1,16 +1,17 @@
 //! The board as a host of the core: the one implementation of [`Platform`], which a port copies.
 //!
-//! | the core asks for | the board has |
+//! | the core needs | the board has |
 //! |---|---|
 //! | a counter | `TIMER1`, whose periods its interrupt counts |
 //! | a place for bases | a place for one |
-//! | an event device | `TIMER0`, which is told how many counts are left |
+//! | an event device | `TIMER0`, which is programmed with the number of counts that are left |
 //! | a way to interrupt another CPU | the line of the device, made pending |
-//! | a lock that masks | [`Masked`] |
+//! | a lock that masks interrupts | [`Masked`] |
 //!
 //! # Ground rules
 //!
-//! One processor: masked code is alone. The interrupt of the device calls the core; callbacks run in it.
+//! The board has one processor, so no other code runs while interrupts are masked. The interrupt of the device calls
+//! the core, and callbacks run in this interrupt.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -29,17 +30,19 @@ pub(crate) const CPU: CpuId = CpuId(0);
 
 static TIMERS: OnceCell<Timers<Host>> = OnceCell::new();
 
-/// The core wants its queues looked at.
+/// True if the core has kicked this CPU: the next interrupt checks the queues.
 static KICKED: AtomicBool = AtomicBool::new(false);
-/// The interrupts of the device.
+/// The number of interrupts of the device.
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-/// The counter at the entry of the last one. Lower half alone: it is compared with what is near.
+/// The lower half of the counter at the entry of the last interrupt. The lower half suffices, because it is compared
+/// with values that are near.
 static ENTERED: AtomicU32 = AtomicU32::new(0);
 
-/// A lock for one processor: masks interrupts while it is held. It needs no exchange, which not each processor has.
+/// A lock for one processor, which masks interrupts while it is held. It needs no atomic exchange, an instruction that
+/// some processors do not have.
 #[derive(Debug, Default)]
 pub(crate) struct Masked {
-    /// True while it is held: acquiring it again would wait for ever elsewhere, and panics here.
+    /// True while the lock is held. Acquiring a held lock panics; other locks would wait for ever.
     held: AtomicBool,
 }
 
@@ -47,7 +50,7 @@ pub(crate) struct Masked {
 // same lock panics.
 unsafe impl RawLock for Masked {
     type Token = ();
-    /// True if interrupts were let in before.
+    /// True if interrupts were enabled before the lock was acquired.
     type Acquired = bool;
 
     #[inline]
@@ -77,7 +80,7 @@ unsafe impl RawLock for Masked {
     }
 }
 
-/// The host.
+/// The board as a platform of the core.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     base: OnceCell<CpuBase<Self>>,
@@ -132,12 +135,12 @@ impl Platform for Host {
     }
 }
 
-/// The time since the start, rounded down to a count.
+/// Returns the time since the start, rounded down to a count.
 pub(crate) fn now() -> Instant {
     time_of(board::counts())
 }
 
-/// The time at which the counter shows `counts`.
+/// Returns the time at which the counter shows `counts`.
 pub(crate) fn time_of(counts: u64) -> Instant {
     Instant::from_nanos(i64::try_from(counts * board::NANOS).unwrap_or(i64::MAX))
 }
@@ -152,16 +155,16 @@ pub(crate) fn start() {
     timers.cpu_online(CPU);
 }
 
-/// The timers.
+/// Returns the timers of the board.
 ///
 /// # Panics
 ///
-/// Before [`start`].
+/// If it is called before [`start`].
 pub(crate) fn timers() -> &'static Timers<Host> {
     TIMERS.get().expect("the program started")
 }
 
-/// The interrupt of the device: does everything that is due.
+/// Handles the interrupt of the device: expires all due timers.
 pub(crate) fn interrupt() {
     let entered = board::counts();
     // Relaxed: the interrupt alone writes both, and what it interrupts reads them when it is over.
@@ -178,7 +181,7 @@ pub(crate) fn interrupt() {
     let _report = timers.soft_interrupt(CPU);
 }
 
-/// The interrupts of the device so far.
+/// Returns the number of interrupts of the device so far.
 pub(crate) fn interrupts() -> u32 {
     // Relaxed: see `interrupt`.
     INTERRUPTS.load(Ordering::Relaxed)

@@ -1,9 +1,9 @@
-//! A Cortex-M program whose timers, and embassy's, are those of the Tickless core.
+//! A Cortex-M program that uses the timers of the Tickless core, also for embassy.
 //!
-//! It starts on a bare board, runs its [tests](suite), writes a report through the debugger and ends with a
-//! [code](exit::Code). `cargo xtask cortex-m` builds and runs it in an emulator; `docs/platforms.md` shows what was
-//! measured. A port of the core to another board copies [`host`], and of its embassy driver [`driver`]; everything that
-//! knows the hardware is in [`board`].
+//! The program starts on a bare board, runs its [tests](suite), writes a report through the debugger and ends with a
+//! [code](exit::Code). `cargo xtask cortex-m` builds the program and runs it in an emulator; `docs/platforms.md` shows
+//! the measurements. To port the core to another board, copy [`host`]; to port the embassy driver, copy [`driver`]. All
+//! code that depends on the hardware is in [`board`].
 #![no_std]
 #![no_main]
 
@@ -27,10 +27,10 @@ use crate::exit::{Code, exit, say};
 #[global_allocator]
 static HEAP: Heap = Heap::empty();
 
-/// Bytes of memory for the timers of the tests.
+/// The memory for the timers of the tests, in bytes.
 const HEAP_BYTES: usize = 1 << 20;
 
-/// The first function, with interrupts let in.
+/// Runs as the first function of the program, with interrupts enabled.
 #[entry]
 fn start() -> ! {
     let memory =

@@ -1,4 +1,5 @@
-//! The tests, and the report that they write: the same in each run, because an instruction takes one nanosecond.
+//! The tests and their report. The report is the same in each run, because in the emulator an instruction takes one
+//! nanosecond.
 
 mod embassy;
 mod exact;

@@ -1,4 +1,4 @@
-//! The clock of the kernel: two counters, and a switch between them while every CPU goes on.
+//! The clock of the kernel: two counters, and a switch between them while every CPU continues to run.
 //!
 //! | counter | its readers | drives the time |
 //! |---|---|---|
@@ -7,11 +7,13 @@
 //!
 //! # Ground rules
 //!
-//! The CPU that switches holds the lock of the [`Keeper`], masked, until all CPUs have answered it twice. So no other
-//! CPU waits for that lock: [`Clock::advance`] tries it, and [`Clock::max_idle`] is a copy.
+//! The CPU that switches the counter holds the lock of the [`Keeper`], with interrupts masked, until all CPUs have
+//! answered the switch twice. So no other CPU waits for that lock: [`Clock::advance`] tries it, and [`Clock::max_idle`]
+//! is a copy.
 //!
-//! A reading leaves a note on its CPU. An interrupt on top of a reading answers no switch: the reading does, at its
-//! end. Masks of interrupts do not matter for that, because the interrupt comes when the mask ends.
+//! A reading of the clock sets a note on its CPU. An interrupt that arrives during a reading does not answer a switch:
+//! the reading answers, at its end. A reading with interrupts masked is no exception, because the interrupt comes when
+//! the mask ends.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -32,13 +34,14 @@ use crate::lock::MaskingLock;
 #[cfg(feature = "conformance")]
 use crate::played as arch;
 
-/// The counter of each CPU, which its device may compare with.
+/// The counter of each CPU, which the CPU's device may compare with.
 pub(crate) const OWN: CounterId = CounterId(0);
-/// The counter of the machine, which is slow to read.
+/// The counter that all CPUs share, which is slow to read.
 pub(crate) const SHARED: CounterId = CounterId(1);
-/// Bits of the shared counter that are read: the half that is one access.
+/// Bits of the shared counter that are read: the half that one access reads.
 const SHARED_BITS: u32 = 32;
-/// Looks of a waiting reader after which the holder is lost: some seconds, in an emulator that runs other CPUs at each.
+/// The polls of a waiting reader after which it takes the holder for lost: some seconds, in an emulator that runs other
+/// CPUs at each poll.
 const LOOKS_MAX: u32 = 20_000_000;
 
 /// Returns the description of one of the two counters, for the timekeeper.
@@ -63,9 +66,9 @@ pub(crate) fn counter(id: CounterId) -> Counter {
 /// The notes and requests by which a switch and the other CPUs meet.
 #[derive(Debug, Default)]
 struct Meeting {
-    /// True if the CPU reads the clock, or executes an interrupt on top of that.
+    /// True if the CPU reads the clock, or executes an interrupt on top of a reading.
     is_reading: AtomicBool,
-    /// True if a switch waits for the end of the reading that may be under way on the CPU.
+    /// True if a switch waits for the end of a reading that may be in progress on the CPU.
     is_asked: Note,
     /// True if the CPU has to stand still.
     must_stop: Note,
@@ -73,18 +76,18 @@ struct Meeting {
     is_on_top: Note,
 }
 
-/// Counts of the shared counter's reads, and the ways to read it. For tests and measurements.
+/// Counts of the shared counter's reads, and the settings of how it is read. For tests and measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     /// Reads of the device.
     pub(crate) samples: AtomicU64,
-    /// Reads that began with interrupts let in: there may be none, but for those on top of others.
+    /// Reads that began with interrupts unmasked: none is allowed, except on top of other reads.
     pub(crate) unmasked: AtomicU64,
-    /// Looks of waiting readers, and those of them with interrupts masked by the reader.
+    /// Polls of waiting readers, and the number of these polls with interrupts masked by the reader.
     pub(crate) looks: AtomicU64,
     /// True if each reader reads the device itself.
     pub(crate) is_direct: Note,
-    /// True if a read lets other CPUs run before it ends, as one of a real device does.
+    /// True if a read lets other CPUs run before it ends, as a read of a real device does.
     pub(crate) is_slow: Note,
     /// True if an interrupt that no mask holds back has to come during the next read.
     pub(crate) must_interrupt: Note,
@@ -161,7 +164,7 @@ impl Pair {
         }
     }
 
-    /// Returns the counts of the shared one.
+    /// Returns the counts of the shared counter's reads.
     pub(crate) fn sharing(&self) -> &Sharing {
         &self.shared.counter().sharing
     }
@@ -185,7 +188,7 @@ impl Counters for Pair {
 }
 
 static MEETINGS: [Meeting; CPUS_MAX] = [const { Meeting::new() }; CPUS_MAX];
-/// CPUs that stand still, and whether they have to.
+/// The number of CPUs that stand still, and a flag that says whether they have to.
 static STANDING: AtomicUsize = AtomicUsize::new(0);
 static STAND: AtomicBool = AtomicBool::new(false);
 /// The CPU that switches.
@@ -263,7 +266,7 @@ pub(crate) fn answer() {
     }
 }
 
-/// Calls `act` on top of whatever the executing CPU is at.
+/// Calls `act` on top of any code that the executing CPU runs.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn on_top(act: impl FnOnce()) {
     let meeting = here();
@@ -277,14 +280,14 @@ pub(crate) fn on_top(act: impl FnOnce()) {
 pub(crate) struct Clock {
     clock: GuardedClock<Pair>,
     keeper: Lock<MaskingLock, Keeper>,
-    /// Nanoseconds for which no CPU need look at the clock.
+    /// The nanoseconds for which no CPU needs to read the clock.
     max_idle: AtomicU64,
     /// The counter that drives the time.
     current: AtomicU32,
 }
 
 impl Clock {
-    /// Starts at zero, driven by each CPU's own counter, on a machine of so many CPUs.
+    /// Makes a clock that starts at zero, driven by each CPU's own counter, on a machine with `cpus` CPUs.
     pub(crate) fn new(cpus: u32) -> Self {
         let pair = Pair {
             shared: Combined::new(Shared {
@@ -302,13 +305,13 @@ impl Clock {
         }
     }
 
-    /// Returns the time.
+    /// Returns the current time.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         reading(|| self.clock.now())
     }
 
-    /// Returns the end of the count in progress, whichever counter drives the time.
+    /// Returns the time at the end of the count in progress, whichever counter drives the time.
     pub(crate) fn now_upper(&self) -> Instant {
         let now = if self.clock.is_inlined() {
             self.now()
@@ -335,7 +338,7 @@ impl Clock {
         reading(|| self.clock.now_and_offsets(seen))
     }
 
-    /// Returns the time, read on top of an interrupted writer of the clock.
+    /// Returns the current time, read on top of an interrupted writer of the clock.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn now_on_top_of_writer(&self) -> Instant {
         self.clock.now_on_top_of_writer()
@@ -346,8 +349,8 @@ impl Clock {
         self.clock.timekeeper().cycles_at(counter, when)
     }
 
-    /// Moves the base of the time record to now, as the CPU does that counts ticks. A CPU that finds another one at the
-    /// record leaves it to that.
+    /// Moves the base of the time record to now; the CPU that counts ticks calls it. A CPU that finds another CPU at
+    /// the record leaves the work to that CPU.
     pub(crate) fn advance(&self) {
         if let Some(mut keeper) = self.keeper.try_lock(None) {
             let now = self.clock.counters().read(keeper.counter().id);
@@ -384,7 +387,8 @@ impl Clock {
         self.clock.is_inlined()
     }
 
-    /// Lets the counter `id` drive the time, while `others` read the clock. `tell` is called with the clock switched.
+    /// Lets the counter `id` drive the time, while `others` read the clock. `tell` is called after the clock was
+    /// switched.
     pub(crate) fn switch(
         &self,
         id: CounterId,
@@ -402,7 +406,7 @@ impl Clock {
     }
 }
 
-/// The other CPUs, to a switch.
+/// The other CPUs, as the switch notifies them and waits for them.
 struct Others<'a, I, T> {
     clock: &'a Clock,
     others: I,

@@ -1,4 +1,4 @@
-//! The serial line: whole lines, whichever CPU writes them.
+//! The serial line: CPUs write whole lines, which never mix.
 
 use core::fmt::{self, Write};
 

@@ -1,13 +1,13 @@
-//! Deep idle of a PC: the local timer of a CPU stops, and a comparator of the HPET wakes the CPU in its place.
+//! Deep idle of a PC: the local timer of a CPU stops, and a comparator of the HPET wakes the CPU.
 //!
-//! No emulated CPU has such a state, so the kernel plays it: it stops the local timer before the CPU sleeps, and
-//! switches it on again at the entry of whatever interrupt ends the sleep.
+//! No emulated CPU has such a state, so the kernel imitates it: the CPU stops its local timer before it sleeps, and
+//! switches the timer on again at the entry of the interrupt that ends the sleep.
 //!
 //! # Ground rules
 //!
-//! [`enter`] and [`leave`] execute masked, on the CPU itself. A CPU that is told an instant for the comparator programs
-//! it under [`PROGRAM`], which it took before it asked: else an older, later instant could come behind a newer one.
-//! The comparator interrupts the first CPU, which sends interrupts to the others.
+//! [`enter`] and [`leave`] execute masked, on the CPU itself. A CPU acquires [`PROGRAM`] before it asks for the instant
+//! of the comparator, and holds the lock while it programs the comparator. Without the lock, an older, later instant
+//! could overwrite a newer one. The comparator interrupts the first CPU, which sends interrupts to the others.
 
 use tickless_core::link::lock::Lock;
 use tickless_core::platform::CpuId;
@@ -23,7 +23,7 @@ use crate::machine::Machine;
 /// Words of a mask of all CPUs.
 const WORDS: usize = CPUS_MAX / 64;
 
-/// The CPUs that sleep deeply, and when they have to wake up.
+/// The CPUs that sleep deeply, and the times at which they have to wake up.
 static SLEEPERS: Late<Broadcast<MaskingLock, WORDS>> = Late::new();
 /// Orders the writes of the comparator.
 static PROGRAM: Lock<MaskingLock, ()> = Lock::new(MaskingLock::new(), ());
@@ -44,12 +44,12 @@ pub(crate) fn allow(machine: &Machine) {
     IS_WANTED.leave();
 }
 
-/// Has CPUs that go idle from now on keep their own timer.
+/// Makes CPUs that go idle from now on keep their own timer running.
 pub(crate) fn forbid() {
     IS_WANTED.set(false);
 }
 
-/// Stops the timer of the executing CPU, which is about to sleep, and has the comparator wake it. Called masked.
+/// Stops the timer of the executing CPU, which is about to sleep, and makes the comparator wake the CPU. Called masked.
 pub(crate) fn enter(machine: &Machine) {
     if !IS_WANTED.is_there() {
         return;
@@ -72,7 +72,7 @@ pub(crate) fn enter(machine: &Machine) {
     local.deep_sleeps.add(1);
 }
 
-/// Switches the timer of the executing CPU on again, before anything else in the interrupt that ends its sleep.
+/// Switches the timer of the executing CPU on again, before any other work of the interrupt that ends the CPU's sleep.
 pub(crate) fn leave(machine: &Machine) {
     let local = machine.host().here();
     let (true, Some(sleepers)) = (local.is_deep.take(), SLEEPERS.get()) else {
@@ -89,7 +89,8 @@ pub(crate) fn leave(machine: &Machine) {
     }
 }
 
-/// Handles the interrupt of the comparator: wakes the other CPUs that are due. Returns true if the executing one is.
+/// Handles the interrupt of the comparator: wakes the other CPUs that are due. Returns true if the executing CPU is
+/// due.
 pub(crate) fn handle(machine: &Machine) -> bool {
     let Some(sleepers) = SLEEPERS.get() else {
         return false;

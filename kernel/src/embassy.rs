@@ -1,12 +1,14 @@
-//! A place for guests: embassy's executor, and its time on the timers of the kernel.
+//! The integration of embassy: its executor runs as a guest of the kernel, and its time driver uses the timers of the
+//! kernel.
 //!
-//! An executor belongs to the thread that made it, which [polls](Guest::poll) it when it was pended, and sleeps
-//! otherwise. The time driver is that of the Cortex-M program.
+//! An executor belongs to the thread that made it. The thread [polls](Guest::poll) the executor after it was pended,
+//! and sleeps otherwise. The time driver is the one of the Cortex-M program.
 //!
 //! # Safety
 //!
-//! *One poller*: an executor is polled through the one [`Guest`] that has it, which is borrowed for as long. Its tasks
-//! have no way to that. *Section*: the section of all critical sections is one lock, whose holder is masked.
+//! *One poller*: an executor is polled only through the [`Guest`] that owns it, which is mutably borrowed during the
+//! poll. The tasks of the executor cannot reach the guest. *Section*: one lock implements all critical sections, and
+//! its holder has interrupts masked.
 
 use alloc::boxed::Box;
 use core::ptr;
@@ -39,13 +41,13 @@ mod host {
     }
 }
 
-/// An executor of embassy, in the hand of the thread that polls it.
+/// An executor of embassy, owned by the thread that polls it.
 pub(crate) struct Guest {
     executor: &'static Executor,
 }
 
 impl Guest {
-    /// Makes an executor without tasks. When one of them is woken, `number` is [pended](crate::suite::pended).
+    /// Makes an executor without tasks. When one of its tasks is woken, `number` is [pended](crate::suite::pended).
     pub(crate) fn new(number: usize) -> Self {
         let context = ptr::without_provenance_mut(number);
         Self {
@@ -53,7 +55,7 @@ impl Guest {
         }
     }
 
-    /// Gives the executor a task, whose place stays for ever.
+    /// Gives the executor a task, whose memory is never freed.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         let storage: &'static TaskStorage<_> = Box::leak(Box::new(TaskStorage::new()));
         let token = storage.spawn(|| task).expect("its place is new");
@@ -67,21 +69,21 @@ impl Guest {
     }
 }
 
-/// Notes that an executor has something to do; the executor calls it wherever that was noticed.
+/// Notes that an executor has work; the executor calls it on the CPU that noticed the work.
 #[unsafe(export_name = "__pender")]
 fn pend(context: *mut ()) {
     crate::suite::pended(context.addr());
 }
 
-/// The section of all critical sections, on all CPUs.
+/// The implementation of critical sections by one lock for all CPUs.
 struct Section;
 
 critical_section::set_impl!(Section);
 
 static LOCK: MaskingLock = MaskingLock::new();
-/// The CPU that has the section, and one; 0 for none.
+/// The number of the CPU that has the section, plus one; 0 if no CPU has it.
 static HOLDER: AtomicUsize = AtomicUsize::new(0);
-/// The state that a section inside of another one restores: nothing. No mask has this value.
+/// The state of a section inside another one, which restores nothing. No mask has this value.
 const NESTED: u64 = u64::MAX;
 
 // SAFETY: *section*. The holder is masked, so it is the same code that comes again: that is inside.

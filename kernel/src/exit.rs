@@ -1,4 +1,5 @@
-//! The result of a run, as the emulator passes it on. Never 0: a machine that resets itself ends with that.
+//! The result of a run, which the emulator passes on as an exit code. No code is 0, because a machine that resets
+//! itself ends with 0.
 
 /// The result that a run passes to the emulator.
 #[derive(Clone, Copy, Debug)]
@@ -10,10 +11,10 @@ pub(crate) enum Code {
     Failed = 35,
     /// The kernel panicked.
     Panicked = 37,
-    /// The guest time of the run was over.
+    /// The limit of the run's guest time passed.
     Wedged = 39,
     /// The machine reported an exception.
     Fault = 41,
-    /// No test has the name that was asked for, or a CPU did not start.
+    /// No test has the requested name, or a CPU did not start.
     Unusable = 43,
 }

@@ -1,11 +1,11 @@
-//! Memory that is given out and never taken back: a kernel that runs its tests once and ends needs no more. With the
-//! conformance suites, which make thousands of machines, what is freed is given out again.
+//! The allocator of the kernel, which never frees memory: a kernel that runs its tests once and ends needs no more.
+//! With the conformance suites, which make thousands of machines, freed blocks are allocated again.
 //!
 //! # Safety
 //!
-//! *Fresh*: the memory between the two symbols of the layout is used by this allocator alone, and each
-//! address is given out once. *Freed*: what was freed is used by nothing, and its first word links it to the next one
-//! of its size until it is given out again.
+//! *Fresh*: the memory between the two symbols of the layout is used by this allocator alone, and each address is
+//! allocated once. *Freed*: no code uses a freed block, and its first word links it to the next free block of the same
+//! size until it is allocated again.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
@@ -17,7 +17,7 @@ unsafe extern "C" {
 }
 
 struct Heap {
-    /// The number of bytes that are given out.
+    /// The number of bytes that are allocated.
     used: AtomicUsize,
 }
 
@@ -92,7 +92,7 @@ mod freed {
         Layout::from_size_align(size, size.min(4096)).unwrap_or(layout)
     }
 
-    /// Takes a block of `size` bytes, if one was freed.
+    /// Takes a free block of `size` bytes, if one exists.
     pub(super) fn take(size: usize) -> Option<*mut u8> {
         let mut first = FIRST.lock(None);
         let first = &mut first[size.trailing_zeros() as usize];
@@ -105,7 +105,7 @@ mod freed {
         Some(place)
     }
 
-    /// Leaves a block of `size` bytes to the next that wants one.
+    /// Keeps a freed block of `size` bytes for the next allocation of this size.
     pub(super) fn leave(place: *mut u8, size: usize) {
         let mut first = FIRST.lock(None);
         let first = &mut first[size.trailing_zeros() as usize];

@@ -11,8 +11,8 @@
 //!
 //! # Ground rules
 //!
-//! The data in [`Local`] belongs to its CPU, but for the notes `is_kicked`, `must_leave_idle` and `job`, which others
-//! set before they interrupt it. Counters are written by their CPU alone and read by any.
+//! The data in [`Local`] belongs to its CPU, but for the notes `is_kicked`, `must_leave_idle` and `job`, which other
+//! CPUs set before they interrupt this one. Counters are written by their CPU alone and read by any CPU.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -69,7 +69,7 @@ impl Count {
     }
 }
 
-/// A note that one CPU or another one leaves.
+/// A flag of a CPU, which the CPU itself or another one sets.
 #[derive(Debug, Default)]
 pub(crate) struct Note(AtomicBool);
 
@@ -102,35 +102,35 @@ impl Note {
 /// The kernel's data for one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// The core wants the queues of this CPU looked at. Set by any CPU.
+    /// True if the core requested that this CPU looks at its queues. Set by any CPU.
     pub(crate) is_kicked: Note,
-    /// Another CPU asked for the tick of this one's tasks. Set by any CPU.
+    /// True if another CPU requested the tick of this CPU's tasks. Set by any CPU.
     pub(crate) is_tick_kicked: Note,
-    /// The hierarchy wants this CPU to leave idle. Set by any CPU.
+    /// True if the hierarchy requested that this CPU leaves idle. Set by any CPU.
     pub(crate) must_leave_idle: Note,
-    /// A function to call, as an address. Set by any CPU, taken by this one when it idles.
+    /// A function to call, as an address. Set by any CPU, taken by this CPU when it idles.
     pub(crate) job: AtomicU64,
-    /// Jobs that this CPU did.
+    /// Jobs that this CPU finished.
     pub(crate) jobs: Count,
-    /// The core's soft stage is to run.
+    /// True if the core's soft stage is to run.
     pub(crate) is_soft_raised: Note,
-    /// A slice ended: another task is to be chosen at the end of the interrupt.
+    /// True if a slice ended: another task is to be chosen at the end of the interrupt.
     pub(crate) must_decide: Note,
-    /// A pass of the wheels is to run.
+    /// True if a pass of the wheels is to run.
     pub(crate) is_pass_due: Note,
-    /// The soft stage runs: an interrupt of it does not run another one.
+    /// True while the soft stage runs: an interrupt on top of it does not run another soft stage.
     pub(crate) is_in_soft: Note,
-    /// The last interrupt left the device to a flush point.
+    /// True if the last interrupt left the write of the device to a flush point.
     pub(crate) owes_rearm: Note,
     /// True if the CPU sleeps with its tick stopped. Other CPUs read it.
     pub(crate) is_tick_stopped: Note,
-    /// True if the CPU is isolated: it receives no timers of other CPUs, and gives its own away.
+    /// True if the CPU is isolated: it receives no timers of other CPUs, and gives its own timers away.
     pub(crate) is_isolated: Note,
     /// True if the CPU sleeps with its timer stopped. Set and taken by this CPU alone.
     #[cfg(target_arch = "x86_64")]
     pub(crate) is_deep: Note,
-    /// True if the timers of this CPU are due, and its own device does not say so. Set by the CPU that handles the
-    /// broadcast device.
+    /// True if the timers of this CPU are due and its own device is stopped. Set by the CPU that handles the broadcast
+    /// device.
     #[cfg(target_arch = "x86_64")]
     pub(crate) is_called: Note,
     /// Sleeps with its timer stopped.
@@ -145,14 +145,14 @@ pub(crate) struct Local {
     pub(crate) timer_interrupts: Count,
     /// Interrupts of the device that came in front of an instruction of user mode.
     pub(crate) timer_in_user: Count,
-    /// Interrupts of user mode that owed the device a write and chose the next task.
+    /// Interrupts of user mode that left a write of the device pending and chose the next task.
     pub(crate) decided_in_user: Count,
     /// Interrupts of other CPUs.
     pub(crate) calls: Count,
     /// Interrupts that no mask holds back.
     #[cfg(target_arch = "x86_64")]
     pub(crate) unmaskable: Count,
-    /// The time that the last of them read, in nanoseconds.
+    /// The time that the last interrupt that no mask holds back read, in nanoseconds.
     #[cfg(target_arch = "x86_64")]
     pub(crate) unmaskable_time: Count,
     /// Interrupts of no known source.
@@ -169,23 +169,23 @@ pub(crate) struct Local {
     pub(crate) soft_stages: Count,
     /// Ticks.
     pub(crate) ticks: Count,
-    /// Times that it went to sleep.
+    /// Times that this CPU went to sleep.
     pub(crate) sleeps: Count,
 }
 
-/// The host.
+/// The kernel as the host of the core: clock, table of bases, and data for each CPU.
 #[derive(Debug)]
 pub(crate) struct Host {
     bases: [Late<CpuBase<Self>>; CPUS_MAX],
     /// The counter's value when the clock was at zero.
     origin: u64,
     clock: Clock,
-    /// Queued timers are started anew where they stand, if they can be. For measurements.
+    /// True if queued timers are restarted in place where possible. For measurements.
     in_place: AtomicBool,
 }
 
 impl Host {
-    /// Starts the clock of a machine of so many CPUs at zero.
+    /// Starts the clock of a machine with `cpus` CPUs at zero.
     pub(crate) fn new(cpus: u32) -> Self {
         let clock = Clock::new(cpus);
         let origin = clock.cycles_at(OWN, Instant::ZERO);
@@ -197,12 +197,12 @@ impl Host {
         }
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Sets whether queued timers are started anew where they stand.
+    /// Sets whether queued timers are restarted in place where possible.
     pub(crate) fn set_in_place(&self, in_place: bool) {
         // Relaxed: it changes what a start costs, and nothing else.
         self.in_place.store(in_place, Ordering::Relaxed);
@@ -229,13 +229,13 @@ impl Host {
             .local()
     }
 
-    /// The CPUs that have a base.
+    /// Returns the CPUs that have a base.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = (usize, &Local)> {
         let bases = self.bases.iter().map_while(Late::get);
         bases.map(CpuBase::local).enumerate()
     }
 
-    /// The time at which the counter shows `cycles`, computed without the library's conversions. Rounds down.
+    /// Returns the time at which the counter shows `cycles`, computed without the library's conversions. Rounds down.
     pub(crate) fn time_of(&self, cycles: u64) -> Instant {
         let passed = u128::from(cycles - self.origin) * 1_000_000 / u128::from(arch::kilohertz().0);
         Instant::from_nanos(i64::try_from(passed).unwrap_or(i64::MAX))
@@ -384,7 +384,7 @@ impl Platform for Host {
         crate::trace::take(self, event);
     }
 
-    /// `spin_loop` of the core library is no hint that an emulator heeds on each machine.
+    /// Passes some time by [`arch::relax`]: an emulator does not heed `spin_loop` of the core library on each machine.
     fn relax(&self, _attempt: u32) {
         arch::relax();
     }

@@ -1,7 +1,8 @@
-//! Idle: the CPU sleeps until something happens, with its tick stopped, and loses no wake-up.
+//! Idle: the CPU sleeps until an interrupt comes, with its tick stopped, and loses no wake-up.
 //!
-//! All that could make a CPU stay awake is looked at with interrupts masked, and the CPU sleeps by an instruction that
-//! ends when an interrupt is *pending*, masked or not. So what comes in between is taken right behind the sleep.
+//! A CPU checks every reason to stay awake with interrupts masked, and sleeps by an instruction that ends when an
+//! interrupt is *pending*, masked or not. So an interrupt that comes between the check and the sleep is taken right
+//! after the sleep.
 
 use tickless_core::tick::{Context, TickDependencies};
 use tickless_core::time::Instant;
@@ -9,8 +10,8 @@ use tickless_core::time::Instant;
 use crate::arch;
 use crate::machine::{Machine, machine};
 
-/// Sleeps until `is_over`, which is asked with interrupts masked, before each sleep. A CPU that makes it true
-/// interrupts this one afterwards.
+/// Sleeps until `is_over` returns true. The CPU calls `is_over` with interrupts masked, before each sleep. A CPU that
+/// makes the condition true interrupts this one afterwards.
 pub(crate) fn until(mut is_over: impl FnMut() -> bool) {
     let machine = machine();
     let before = arch::mask();
@@ -21,7 +22,7 @@ pub(crate) fn until(mut is_over: impl FnMut() -> bool) {
     arch::restore(before);
 }
 
-/// Sleeps until `when`, as the task of the executing CPU, whose other timers go on.
+/// Sleeps until `when`, as the task of the executing CPU, whose other timers still fire.
 pub(crate) fn until_time(when: Instant) {
     until_time_or(when, &|| false);
 }
@@ -45,7 +46,7 @@ pub(crate) fn until_time_or(when: Instant, is_ended: &dyn Fn() -> bool) {
     timer.cancel(machine.timers);
 }
 
-/// Sleeps and does the jobs of other CPUs, for ever.
+/// Sleeps and executes the jobs of other CPUs, for ever.
 pub(crate) fn forever() -> ! {
     let machine = machine();
     arch::mask();
@@ -87,7 +88,7 @@ fn sleep(machine: &Machine) {
     arch::wait();
 }
 
-/// The CPU has something to do: its tick goes on.
+/// Leaves idle: the CPU has work, and its tick continues.
 fn leave(machine: &Machine) {
     let local = machine.host().here();
     let now = machine.now();

@@ -1,4 +1,4 @@
-//! The way of an interrupt from its entry to its end: due timers, the soft stage, and the flush points.
+//! The course of an interrupt from its entry to its end: due timers, the soft stage, and the flush points.
 //!
 //! ```text
 //!   entry (masked)   timer: Timers::interrupt      the device is left to a flush point
@@ -10,9 +10,9 @@
 //!
 //! # Ground rules
 //!
-//! Interrupts come while the soft stage runs, and not otherwise on top of one another. The one that comes then flushes
-//! at its own exit, and leaves soft work that it raised, and the choice of another thread, to the stage that it
-//! interrupted. A thread that is chosen goes on at once, and what is behind the choice belongs to the thread that left.
+//! Interrupts nest only while the soft stage runs. A nested interrupt flushes at its own exit. It leaves the soft work
+//! that it raised, and the choice of another thread, to the stage that it interrupted. A chosen thread continues at
+//! once; the code after the choice runs when the thread that left is chosen again.
 
 use core::fmt;
 
@@ -28,12 +28,12 @@ use crate::host::Local;
 use crate::machine::{Machine, machine};
 use crate::user;
 
-/// The instruction that an interrupt came in front of.
+/// The instruction before which an interrupt came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interrupted {
     /// Address of the instruction.
     pub(crate) at: usize,
-    /// True if it was executed in user mode, as the processor says.
+    /// True if the instruction belongs to user mode, as the processor reports.
     pub(crate) was_user: bool,
 }
 
@@ -52,7 +52,7 @@ fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
     (machine, local, machine.here())
 }
 
-/// The device of the executing CPU fired; the counter was at `entered`.
+/// Handles an interrupt of the executing CPU's device; the counter was at `entered`.
 pub(crate) fn timer(entered: u64, interrupted: Interrupted) {
     let (machine, local, cpu) = enter(entered);
     local.timer_interrupts.add(1);
@@ -63,14 +63,14 @@ pub(crate) fn timer(entered: u64, interrupted: Interrupted) {
     expire(machine, local, cpu);
 }
 
-/// Does the work of a timer interrupt, which owes the device a write.
+/// Does the work of a timer interrupt, and leaves the write of the device to a flush point.
 fn expire(machine: &Machine, local: &Local, cpu: CpuId) {
     local.writes_in_interrupt.set(0);
     local.owes_rearm.leave();
     let _report = machine.timers.interrupt(cpu);
 }
 
-/// The comparator that wakes CPUs out of deep idle fired; the counter was at `entered`.
+/// Handles an interrupt of the comparator that wakes CPUs out of deep idle; the counter was at `entered`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn broadcast(entered: u64) {
     let (machine, local, cpu) = enter(entered);
@@ -80,7 +80,7 @@ pub(crate) fn broadcast(entered: u64) {
     }
 }
 
-/// Another CPU interrupts the executing one.
+/// Handles an interrupt that another CPU sent to the executing one.
 pub(crate) fn ipi(entered: u64) {
     let (machine, local, cpu) = enter(entered);
     local.calls.add(1);
@@ -97,7 +97,7 @@ pub(crate) fn ipi(entered: u64) {
     }
 }
 
-/// An interrupt came that no mask holds back: on top of whatever the CPU is at.
+/// Handles an interrupt that no mask holds back, on top of any code of the CPU.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn masked() {
     let host = machine().host();
@@ -109,8 +109,8 @@ pub(crate) fn masked() {
     local.unmaskable.add(1);
 }
 
-/// Has an interrupt come that no mask holds back, and returns when it did. On a machine without such interrupts
-/// nothing comes.
+/// Causes an interrupt that no mask holds back, and returns after it. Does nothing on a machine without such
+/// interrupts.
 pub(crate) fn masked_now() {
     #[cfg(target_arch = "x86_64")]
     {
@@ -123,7 +123,7 @@ pub(crate) fn masked_now() {
     }
 }
 
-/// An interrupt came that nothing asked for.
+/// Handles an interrupt of no known source.
 #[cfg_attr(
     target_arch = "riscv64",
     expect(dead_code, reason = "each cause of a trap has a name there")
@@ -132,7 +132,7 @@ pub(crate) fn stray() {
     machine().host().here().strays.add(1);
 }
 
-/// The end of each interrupt, masked.
+/// Executes the end of each interrupt, masked.
 pub(crate) fn exit(interrupted: Interrupted) {
     let machine = machine();
     let local = machine.host().here();
@@ -174,7 +174,7 @@ pub(crate) fn exit(interrupted: Interrupted) {
     }
 }
 
-/// Pays what the last timer interrupt owes the device.
+/// Carries out the write of the device that the last timer interrupt left to a flush point.
 fn flush(machine: &Machine, local: &Local, place: Flush) {
     // Tested first, without a lock (spec REARM-10).
     if !local.owes_rearm.take() {
@@ -184,8 +184,8 @@ fn flush(machine: &Machine, local: &Local, place: Flush) {
     note_writes(machine, local);
 }
 
-/// Notes an interrupt that did not write the device once. One that was withdrawn too late and finds the device stopped
-/// has nothing to write.
+/// Counts an interrupt that did not write the device exactly once. An interrupt that was withdrawn too late and finds
+/// the device stopped has nothing to write.
 fn note_writes(machine: &Machine, local: &Local) {
     let is_right = match local.writes_in_interrupt.get() {
         0 => machine.armed(arch::cpu()) == Instant::FOREVER,
@@ -220,7 +220,7 @@ fn soft_stage(machine: &Machine, local: &Local) {
     }
 }
 
-/// The run took more guest time than it may: a timer was lost, or a CPU waits for ever.
+/// Ends a run that exceeded its guest time: a timer was lost, or a CPU waits for ever.
 pub(crate) fn wedged() -> ! {
     last_line(format_args!(
         "kernel: wedged: the guest time of this run is over"
@@ -236,7 +236,7 @@ pub(crate) fn wedged() -> ! {
     arch::exit(Code::Wedged as u32)
 }
 
-/// The machine reports what no kernel should cause.
+/// Ends a run in which the machine reported an error that no kernel should cause.
 pub(crate) fn fault(text: fmt::Arguments<'_>) -> ! {
     last_line(format_args!("kernel: fault on CPU {}: {text}", arch::cpu()));
     arch::exit(Code::Fault as u32)

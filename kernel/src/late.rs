@@ -1,4 +1,4 @@
-//! A value that is made after the start, once, and stays for ever.
+//! A value that is made once, after the start, and stays for ever.
 //!
 //! # Safety
 //!
@@ -26,7 +26,7 @@ impl<T> Late<T> {
     ///
     /// # Panics
     ///
-    /// When there is one.
+    /// When a value was set before.
     pub(crate) fn set(&self, value: Box<T>) -> &T {
         let value = Box::into_raw(value);
         // Release: pairs with the load in `get`.
@@ -36,7 +36,7 @@ impl<T> Late<T> {
         unsafe { &*value }
     }
 
-    /// The value; `None` before it was set.
+    /// Returns the value; `None` before it was set.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         // Acquire: pairs with the swap in `set`.

@@ -1,7 +1,7 @@
-//! The lock of everything: it masks interrupts while it is held.
+//! The one lock type of the kernel, which masks interrupts while it is held.
 //!
-//! A timer interrupt that found its own CPU in the base lock would wait for ever. So acquiring masks interrupts first,
-//! and releasing restores what was.
+//! A timer interrupt that came while its own CPU holds the base lock would wait for ever. So acquiring masks interrupts
+//! first, and releasing restores the earlier mask.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,8 @@ use tickless_link::lock::RawLock;
 use crate::arch;
 use crate::interrupt;
 
-/// A lock is held for some microseconds. A host that executes another CPU of the machine meanwhile may take long.
+/// The seconds after which a waiting CPU gives up. A lock is held for some microseconds, but a host that executes
+/// another CPU of the machine meanwhile may take long.
 const WAIT_SECONDS: u64 = 5;
 
 /// A spin lock that masks interrupts.
@@ -26,8 +27,8 @@ impl MaskingLock {
         }
     }
 
-    /// Takes a lock that was found taken. Ends the run when it is not released: with interrupts masked no watchdog
-    /// would.
+    /// Waits for a lock that another CPU holds, and takes it. Ends the run when the lock is not released, because with
+    /// interrupts masked no watchdog would.
     #[cold]
     fn wait(&self) {
         let limit = arch::counter() + WAIT_SECONDS * u64::from(arch::kilohertz().0) * 1_000;

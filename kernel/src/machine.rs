@@ -1,4 +1,4 @@
-//! The parts of the running kernel: timers, hierarchy, ticks, and the CPUs that it started.
+//! The parts of the running kernel: timers, hierarchy, ticks, and the CPUs that the kernel started.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -57,7 +57,7 @@ pub(crate) struct Machine {
 
 static MACHINE: Late<Machine> = Late::new();
 
-/// The running kernel.
+/// Returns the running kernel.
 ///
 /// # Panics
 ///
@@ -117,7 +117,7 @@ pub(crate) fn add_base(timers: &Timers<Host>, device: DeviceConfig) {
     timers.platform().keep(unsafe { Box::from_raw(base) });
 }
 
-/// Runs on each CPU that another one started: brings it online, then idles for ever.
+/// Runs on each CPU that another one started: brings the CPU online, then idles for ever.
 pub(crate) fn secondary() -> ! {
     arch::init_cpu();
     let machine = machine();
@@ -127,7 +127,7 @@ pub(crate) fn secondary() -> ! {
     idle::forever()
 }
 
-/// The timer of a tick fires.
+/// Handles the timer of a tick when it fires.
 fn tick(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     let machine = machine();
     let local = machine.host().here();
@@ -154,7 +154,7 @@ impl Machine {
         self.timers.platform()
     }
 
-    /// The CPU that executes.
+    /// Returns the CPU that executes.
     pub(crate) fn here(&self) -> CpuId {
         CpuId(u32::try_from(arch::cpu()).unwrap_or(u32::MAX))
     }
@@ -163,12 +163,12 @@ impl Machine {
         self.ticks.len()
     }
 
-    /// The time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Instant {
         self.host().now()
     }
 
-    /// The tick in progress, brought up to date: for what is armed by the tick.
+    /// Returns the tick in progress, brought up to date, for timers whose deadline is a tick.
     pub(crate) fn tick_time(&self) -> TickTime {
         self.count.update(self.now());
         self.count.now()
@@ -182,7 +182,7 @@ impl Machine {
         base.map_or(Instant::FOREVER, CpuBase::armed)
     }
 
-    /// Takes the executing CPU online, for exact timers and wheels. It has no tick yet.
+    /// Takes the executing CPU online, for exact timers and wheels. The CPU has no tick yet.
     pub(crate) fn online(&self) {
         let before = arch::mask();
         let cpu = self.here();
@@ -191,7 +191,7 @@ impl Machine {
         arch::restore(before);
     }
 
-    /// Lets another counter drive the time, while all CPUs go on. Each of them writes its device anew.
+    /// Lets another counter drive the time, while all CPUs continue to run. Each CPU writes its device again.
     pub(crate) fn drive_time_by(&self, counter: CounterId) -> Switched {
         let here = arch::cpu();
         let others = (0..self.cpus()).filter(move |&cpu| cpu != here);
@@ -209,7 +209,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// The output of the machine.
+    /// The error that [`arch::start_cpu`] returns.
     pub(crate) fn start_cpu(&self, cpu: usize) -> Result<(), i64> {
         arch::start_cpu(cpu, heap::stack(STACK), |micros, is_over| {
             let end = machine().now().saturating_add(Span::from_micros(micros));
@@ -223,7 +223,7 @@ impl Machine {
         self.host().base(cpu).is_some_and(CpuBase::is_online)
     }
 
-    /// Takes the executing CPU, which has no tick, offline: its exact timers go to another CPU.
+    /// Takes the executing CPU, which has no tick, offline: its exact timers move to another CPU.
     pub(crate) fn offline(&self) {
         let before = arch::mask();
         self.timers.cpu_offline(self.here());
@@ -252,7 +252,7 @@ impl Machine {
         arch::restore(before);
     }
 
-    /// Isolates the executing CPU: it takes no timers of others, and gives its own away.
+    /// Isolates the executing CPU: it takes no timers of other CPUs, and gives its own timers away.
     pub(crate) fn isolate(&self) {
         let left = self.tree.clear_available(self.here(), Leaving::Isolation);
         left.expect("others are available");
@@ -290,7 +290,7 @@ impl Machine {
         act(&nohz, &mut tick, timer)
     }
 
-    /// The entry of any interrupt: on a CPU without a tick it counts first.
+    /// Begins any interrupt: on a CPU whose tick is stopped, counts the ticks that passed first.
     pub(crate) fn count_in_interrupt(&self) {
         // It looks before it locks: a CPU whose tick runs has nothing to do.
         if self.host().here().is_tick_stopped.is_there() {
@@ -299,7 +299,7 @@ impl Machine {
         }
     }
 
-    /// Calls `job` on `cpu`, which is another one, and waits until it is done. Called by CPU 0.
+    /// Calls `job` on `cpu`, which is not the executing CPU, and waits until the call has finished. Called by CPU 0.
     pub(crate) fn call_on(&self, cpu: usize, job: fn()) {
         let local = self.host().local(cpu);
         let before = local.jobs.get();
@@ -307,7 +307,7 @@ impl Machine {
         idle::until(|| local.jobs.get() != before);
     }
 
-    /// Requests `cpu` to call `job`, when it idles.
+    /// Requests `cpu` to call `job` when it idles.
     pub(crate) fn run_on(&self, cpu: usize, job: fn()) {
         let local = self.host().local(cpu);
         // Release: pairs with the exchange in `take_job`.
@@ -317,7 +317,7 @@ impl Machine {
         arch::interrupt_cpu(cpu);
     }
 
-    /// The job that another CPU left for the executing one.
+    /// Takes the job that another CPU left for the executing one.
     pub(crate) fn take_job(&self) -> Option<fn()> {
         // Acquire: pairs with the store in `run_on`.
         let job = self.host().here().job.swap(0, Ordering::Acquire);

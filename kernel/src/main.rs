@@ -1,11 +1,11 @@
 //! A kernel whose timers are those of the Tickless core: real interrupts, real devices, several CPUs.
 //!
-//! It starts on a bare machine, brings its CPUs up, runs its [tests](suite) on them, writes a report to the serial line
-//! and ends with a [code](exit::Code). `cargo xtask kernel` builds and runs it in an emulator; `docs/kernel.md` shows
-//! how it hangs together and what was measured on it.
+//! The kernel starts on a bare machine, brings its CPUs up, runs its [tests](suite) on them, writes a report to the
+//! serial line and ends with a [code](exit::Code). `cargo xtask kernel` builds the kernel and runs it in an emulator;
+//! `docs/kernel.md` shows its parts and the measurements on it.
 //!
-//! A port of the core to another kernel copies [`host`], [`interrupt`], [`idle`] and [`machine`]: everything that knows
-//! the hardware is in [`arch`].
+//! A port of the core to another kernel copies [`host`], [`interrupt`], [`idle`] and [`machine`]; all code that depends
+//! on the hardware is in [`arch`].
 #![no_std]
 #![no_main]
 

@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //!
-//! *Page*: the emulator fills the page before the machine starts, behind the text it is zero, and nothing writes to it.
+//! *Page*: the emulator fills the page before the machine starts. The bytes after the text are zero, and nothing writes
+//! to the page.
 
 use core::ffi::CStr;
 use core::ptr;
@@ -18,14 +19,14 @@ pub(crate) struct Parameters {
     pub(crate) cpus: u32,
     /// The test to run; `None` for all of them.
     pub(crate) test: Option<&'static str>,
-    /// One instruction takes one nanosecond: times are exact, and asserted.
+    /// True if one instruction takes one nanosecond: times are exact, and asserted.
     pub(crate) is_exact: bool,
-    /// The device is told how long to wait, where it could be told when to fire.
+    /// True if the device is programmed with delays, even where it could compare with a deadline.
     pub(crate) is_relative: bool,
 }
 
 impl Parameters {
-    /// Reads what the emulator left. A parameter that is missing or makes no sense has its default.
+    /// Reads the parameters that the emulator left. A parameter that is missing or makes no sense has its default.
     pub(crate) fn read() -> Self {
         let page = ptr::addr_of!(__parameters).cast();
         // SAFETY: *page*.

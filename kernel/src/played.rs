@@ -1,11 +1,11 @@
 //! The machine as the conformance suites play it: its counter, its devices and its CPUs are numbers that a suite sets.
 //!
-//! What the kernel's host and clock ask the machine comes here in an image with the suites. While no suite runs it goes
-//! on to the machine.
+//! In an image with the suites, the kernel's host and clock call this module in place of the machine. While no suite
+//! runs, it passes each call on to the machine.
 //!
 //! # Ground rules
 //!
-//! One CPU executes the suites, and none of its interrupts looks at what is played.
+//! One CPU executes the suites, and none of its interrupts reads the played machine.
 
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -30,14 +30,14 @@ use crate::machine::add_base;
 
 pub(crate) use crate::arch::{PAUSE_YIELDS, is_masked, mask, relax, restore, sleep_masked};
 
-/// The number of no CPU: the place in the table of bases that stays empty.
+/// The number of a CPU that does not exist: its place in the table of bases stays empty.
 const NO_CPU: usize = CPUS_MAX - 1;
 /// Frequency of the counters: a count is a nanosecond.
 const KILOHERTZ: Kilohertz = Kilohertz(1_000_000);
-/// The nanoseconds of a write, behind which the device can fire for it: in no time at all a deadline that is converted
-/// a nanosecond early would be written again for ever (spec CPL-9).
+/// The nanoseconds that a write takes, after which the device can fire for it. If a write took no time, a deadline that
+/// is converted a nanosecond early would be written again for ever (spec CPL-9).
 const WRITE_TAKES: u64 = 20;
-/// The time at which a device fires that is not armed.
+/// The fire time of a device that is not armed.
 const NEVER: u64 = u64::MAX;
 
 static IS_ON: Note = Note::new();
@@ -122,7 +122,7 @@ pub(crate) fn device(is_told_when: bool) -> Device {
     played(device, || arch::device(is_told_when))
 }
 
-/// See [`arch::write_coupled`]: what is over fires at once.
+/// See [`arch::write_coupled`]: the device fires at once for a time that is over.
 pub(crate) fn write_coupled(cycles: u64) {
     let write = || {
         if cycles == NEVER {
@@ -154,7 +154,7 @@ pub(crate) fn write_absolute(clock: &Clock, when: Instant) {
     FIRES[cpu()].store(at, Ordering::Relaxed);
 }
 
-/// The first true time from `now` on at which the clock shows `when` or more.
+/// Returns the first true time from `now` on at which the clock shows `when` or more.
 fn first_at(clock: &Clock, now: u64, when: Instant) -> u64 {
     if shown_at(clock, now) >= when {
         return now;
@@ -173,7 +173,7 @@ fn first_at(clock: &Clock, now: u64, when: Instant) -> u64 {
     high
 }
 
-/// Predicts the clock at a true time.
+/// Predicts the reading of the clock at a true time.
 fn shown_at(clock: &Clock, at: u64) -> Instant {
     clock.timekeeper().now(|| Cycles(at))
 }
@@ -186,7 +186,7 @@ pub(crate) fn stop_device() {
     );
 }
 
-/// See [`arch::interrupt_cpu`]. A suite looks itself at what was asked of a CPU.
+/// See [`arch::interrupt_cpu`]. A suite reads the requests to a CPU itself.
 pub(crate) fn interrupt_cpu(cpu: usize) {
     played(|| (), || arch::interrupt_cpu(cpu));
 }

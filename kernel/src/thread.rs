@@ -1,21 +1,21 @@
-//! Threads: stacks that a CPU goes on with, one at a time.
+//! Threads, each with a stack of its own; a CPU executes one thread at a time.
 //!
-//! A switch saves what a call keeps on the stack of the thread that leaves, and takes the same from that of the other
-//! one. In an interrupt, what the interrupt saved lies below that: a thread that was preempted goes on at the end of
-//! the interrupt that took the CPU from it.
+//! A switch saves the registers that a call preserves on the stack of the thread that leaves, and restores them from
+//! the stack of the other thread. A thread that was preempted also has the registers that the interrupt saved on its
+//! stack. It continues at the end of the interrupt that took the CPU from it.
 //!
 //! # Safety
 //!
-//! *Turns*: the stack pointer of a thread is kept while it does not run, and taken by the switch that lets it run. So
-//! no two CPUs, and no two switches, have the same stack. *Stack*: the memory of a stack is used for nothing else, and
-//! a thread is begun anew only while it does not run.
+//! *Turns*: the stack pointer of a thread is stored while the thread does not run, and the switch that lets the thread
+//! run takes it. So no two CPUs, and no two switches, use the same stack. *Stack*: the memory of a stack is used for
+//! nothing else, and a thread is started again only while it does not run.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::arch::{self, FRAME};
 use crate::heap;
 
-/// Bytes of a stack: for the body, an interrupt, its soft stage, and an interrupt of that.
+/// Bytes of a stack: for the body, an interrupt, its soft stage, and an interrupt on top of the soft stage.
 const STACK: usize = 32 * 1024;
 /// The value of an unused word of a stack.
 const UNUSED: usize = 0x5a5a_5a5a_5a5a_5a5a;
@@ -28,11 +28,11 @@ unsafe extern "C" {
 /// A thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// The upper end of its stack; 0 for a CPU's first one, which has that of the start.
+    /// The upper end of the thread's stack; 0 for the first thread of a CPU, which has the stack of the start.
     top: usize,
     /// Bytes of its stack.
     size: usize,
-    /// Stack pointer of the thread while it does not run, and 0 while it does.
+    /// The stack pointer of the thread while it does not run; 0 while it runs.
     pointer: AtomicUsize,
 }
 
@@ -46,12 +46,12 @@ impl Thread {
         }
     }
 
-    /// A thread with a stack, which has nothing to do yet.
+    /// Makes a thread with a stack, without a body yet.
     pub(crate) fn new() -> Self {
         Self::with_stack(STACK)
     }
 
-    /// A thread with a stack of `size` bytes, which has nothing to do yet.
+    /// Makes a thread with a stack of `size` bytes, without a body yet.
     pub(crate) fn with_stack(size: usize) -> Self {
         let top = heap::stack(size);
         for place in (top - size..top).step_by(8) {
@@ -65,7 +65,7 @@ impl Thread {
         }
     }
 
-    /// Returns the number of bytes of its stack that were ever used.
+    /// Returns the number of bytes of the thread's stack that were ever used.
     pub(crate) fn used(&self) -> usize {
         let is_unused = |place: &usize| {
             // SAFETY: *stack*: the thread does not run, and another word is as good.
@@ -76,7 +76,7 @@ impl Thread {
         self.size - 8 * places.take_while(is_unused).count()
     }
 
-    /// Starts a thread, which does not run and never will where it stands, with `body(argument)`.
+    /// Starts a thread with `body(argument)`. The thread does not run, and never continues at its former position.
     ///
     /// # Panics
     ///
@@ -98,11 +98,11 @@ impl Thread {
 }
 
 /// Continues with `to` in place of `from`, which executes this. Called and returns with interrupts masked: another
-/// switch comes in between.
+/// switch happens in between.
 ///
 /// # Panics
 ///
-/// When `to` runs, or has nothing to do.
+/// When `to` runs, or has no body to execute.
 pub(crate) fn switch(from: &Thread, to: &Thread) {
     // Relaxed: as in `begin`.
     let other = to.pointer.swap(0, Ordering::Relaxed);

@@ -1,13 +1,14 @@
-//! The kernel's trace: what the core reports, in a ring of each CPU, written out as the file that `tickless verify`
-//! reads.
+//! The kernel's trace: each CPU records the events of the core in a ring, and the kernel writes the rings out as the
+//! file that `tickless verify` reads.
 //!
 //! Without the feature `trace` the core reports nothing, and no ring exists.
 //!
 //! # Ground rules
 //!
-//! A CPU writes to its own ring alone, masked: the core reports under the lock of a base, or from a callback that an
-//! interrupt may come on top of. The numbers of the entries are drawn from one counter, so the order of the numbers is
-//! an order of causes: what one CPU reports under a lock has a smaller number than what the next holder reports.
+//! A CPU writes to its own ring alone, with interrupts masked: the core reports under the lock of a base, or from a
+//! callback that an interrupt may interrupt. One counter numbers the entries, so a cause always has a smaller number
+//! than its effect: an event that one CPU reports under a lock has a smaller number than an event that the next holder
+//! reports.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -25,12 +26,12 @@ use crate::host::{CPUS_MAX, Host, Note};
 use crate::lock::MaskingLock;
 use crate::machine::{Machine, PERIOD};
 
-/// Entries of a ring: more than one test makes on a CPU. What comes behind them is counted, and the test fails.
+/// Entries of a ring: more than one test makes on a CPU. Later entries are only counted, and the test fails.
 const ENTRIES: usize = 4_096;
 /// The latest that a timer may be, in nanoseconds: a slot of the second level and a tick.
 const LATE_MAX: u64 = 10_000_000;
 
-/// An event, its place in the order of all of them, and the time.
+/// An event, its place in the order of all events, and its time.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     number: u64,
@@ -85,7 +86,7 @@ pub(crate) fn take(host: &Host, event: Event) {
     });
 }
 
-/// Begins to keep events, on so many CPUs. No timer is queued.
+/// Begins to keep events, on `cpus` CPUs. No timer may be queued.
 pub(crate) fn begin(cpus: usize) {
     for ring in &RINGS[..cpus] {
         ring.lock(None).entries.reserve_exact(ENTRIES);
@@ -93,7 +94,7 @@ pub(crate) fn begin(cpus: usize) {
     IS_ON.leave();
 }
 
-/// Ends to keep events, and writes them out. Returns how many there were, and how many were lost.
+/// Stops keeping events, and writes them out. Returns the number of events, and the number of lost ones.
 pub(crate) fn end(machine: &Machine) -> (usize, u64) {
     let (cpus, now, tree) = (machine.cpus(), machine.now(), &machine.tree);
     IS_ON.set(false);
@@ -124,7 +125,7 @@ pub(crate) fn end(machine: &Machine) -> (usize, u64) {
     (entries.len(), lost)
 }
 
-/// The numbers of timers: by the address of each.
+/// The numbers of timers, by the address of each timer.
 #[derive(Default)]
 struct Numbers(BTreeMap<usize, Number>);
 
@@ -135,7 +136,7 @@ impl Numbers {
     }
 }
 
-/// The number in the line of an event that is about no timer, which does not show it.
+/// A placeholder for the timer of an event that is about no timer; its line does not show the number.
 const NO_TIMER: Number = Number {
     number: 0,
     is_exact: false,

@@ -1,18 +1,20 @@
-//! User mode: a thread of the kernel executes a program without privileges, and has the CPU back when that ends.
+//! User mode: a thread of the kernel executes a program without privileges, and continues in the kernel when the
+//! program ends.
 //!
-//! [`execute`] leaves the kernel; the program comes back with each interrupt, system call and fault, on the stack of
-//! its thread, right below what `execute` has there. So a thread in user mode is preempted as any other is, and the
-//! exit of each interrupt knows where it goes: its flush point is that of a return to user mode (FLUSH-1), unless it
-//! chooses another thread. System calls flush nothing (FLUSH-2): what an interrupt owed was paid at its exit.
+//! [`execute`] leaves the kernel. Each interrupt, system call and fault of the program enters the kernel again, on the
+//! stack of the thread, right below the frame of `execute`. So a thread in user mode is preempted as any other is. The
+//! exit of an interrupt knows whether it returns to user mode: then its flush point is that of a return to user mode
+//! (FLUSH-1), unless it chooses another thread. System calls flush nothing (FLUSH-2), because the exit of the last
+//! interrupt carried out the write of the device.
 //!
-//! Programs lie in pages of their own, each with a page for its stack. Those are all that the tables of pages give to
-//! user mode: a program that touches the kernel ends, and the kernel goes on.
+//! Programs lie in pages of their own, each with a page for its stack. The page tables give user mode access to these
+//! pages alone: a program that touches the kernel ends, and the kernel continues.
 //!
 //! # Safety
 //!
-//! *Program*: the entries are in the pages of user mode, whose code nothing writes to, and Rust code has no value
-//! there. *Stack*: where user mode ends, the stack of the kernel is that of `execute` again (the machine's `enter_user`
-//! left it to the entry), so what its caller has there was touched by nothing.
+//! *Program*: the entries are in the pages of user mode. Nothing writes to the code in these pages, and Rust code has
+//! no value there. *Stack*: when user mode ends, the stack pointer of the kernel is that of `execute` again (the
+//! machine's `enter_user` left it to the entry), so nothing changed the frames of its callers.
 
 use core::fmt;
 use core::ptr;
@@ -28,7 +30,7 @@ const STACK: usize = 4096;
 
 /// The system call that ends its program.
 const EXIT: usize = 0;
-/// The system call that works in the kernel, for so many rounds, and says whether the program is to end.
+/// The system call that works in the kernel for a number of rounds, and returns whether the program is to end.
 const WORK: usize = 1;
 
 unsafe extern "C" {
@@ -44,7 +46,7 @@ unsafe extern "C" {
     fn enter_user(entry: usize, stack: usize, first: usize, second: usize) -> Answer;
 }
 
-/// The next programs that ask are to end.
+/// True if the programs are to end at their next system call that works.
 pub(crate) static MUST_END: Note = Note::new();
 /// System calls.
 pub(crate) static CALLS: Count = Count::new();
@@ -52,9 +54,9 @@ pub(crate) static CALLS: Count = Count::new();
 /// A program of user mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// Counts down from its first argument and works in the kernel, by turns, until it is to end.
+    /// Counts down from its first argument and works in the kernel, alternately, until it is to end.
     Rounds,
-    /// The task never gives the CPU up.
+    /// Runs for ever, and gives up the CPU at no point.
     Forever,
     /// Reads at its first argument.
     Reads,
@@ -64,7 +66,7 @@ pub(crate) enum Program {
     Jumps,
     /// Changes the state of the processor.
     Usurps,
-    /// Makes a system call that there is not.
+    /// Makes a system call that does not exist.
     Asks,
 }
 
@@ -83,20 +85,20 @@ impl Program {
     }
 }
 
-/// The end of a program, by its last word.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The program exited with a value.
     Exited(usize),
-    /// The program did what it may not, at an address, or 0 where no address was to blame.
+    /// The program did what user mode must not do, at an address, or 0 where no address was to blame.
     Faulted(usize),
 }
 
-/// The kernel's answer to a system call or a fault, in two registers: what becomes of the program, and a value.
+/// The kernel's answer to a system call or a fault, in two registers: the fate of the program, and a value.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Answer {
-    /// 0 if the program goes on, with the value.
+    /// 0 if the program continues, with the value.
     fate: usize,
     value: usize,
 }
@@ -105,12 +107,12 @@ const GOES_ON: usize = 0;
 const EXITED: usize = 1;
 const FAULTED: usize = 2;
 
-/// Executes a program on the stack `place`, until it ends. Called and returns with interrupts masked; they come in
-/// between.
+/// Executes a program on the stack `place`, until the program ends. Called and returns with interrupts masked;
+/// interrupts come in between.
 ///
 /// # Panics
 ///
-/// When there is no such stack.
+/// When no such stack exists.
 pub(crate) fn execute(program: Program, place: usize, arguments: [usize; 2]) -> Ended {
     assert!(place < STACKS, "there are {STACKS} stacks");
     let stack = ptr::addr_of!(user_stacks).addr() + STACK * (place + 1);
@@ -128,7 +130,7 @@ pub(crate) fn holds(address: usize) -> bool {
     (ptr::addr_of!(__user_start).addr()..ptr::addr_of!(user_stacks).addr()).contains(&address)
 }
 
-/// The way into the kernel that a program asks for. Called masked.
+/// Executes a system call of a program. Called masked.
 pub(crate) fn system_call(number: usize, argument: usize, at: usize) -> Answer {
     CALLS.add(1);
     match number {
@@ -151,7 +153,7 @@ pub(crate) fn system_call(number: usize, argument: usize, at: usize) -> Answer {
     }
 }
 
-/// The end of a program that does what it may not. Called masked.
+/// Ends a program that did what user mode must not do. Called masked.
 pub(crate) fn fault(what: fmt::Arguments<'_>, at: usize, address: Option<usize>) -> Answer {
     match address {
         Some(address) => say!("  user mode: ended at {at:#x}: it {what}, {address:#x}"),

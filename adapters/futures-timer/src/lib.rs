@@ -1,6 +1,7 @@
 //! The names of `futures-timer` 3, on the timers of [Tickless](tickless): for `[patch.crates-io]`.
 //!
-//! Crates that wait by `futures-timer` wait exactly then, without its thread and without a change of their source:
+//! With this patch, crates that wait by `futures-timer` wait exactly. Their source does not change, and the thread of
+//! `futures-timer` is not started:
 //!
 //! ```toml
 //! [patch.crates-io]
@@ -18,14 +19,14 @@ use tickless::time::{self, Instant, Sleep};
 
 /// A future that is ready after a duration.
 ///
-/// One allocation; [`reset`](Self::reset) makes none. To drop it cancels the timer. A duration that does not fit is a
-/// time that never comes.
+/// Making a delay allocates once; [`reset`](Self::reset) does not allocate. Dropping the delay cancels the timer. A
+/// delay whose end is too far away to be represented never ends.
 pub struct Delay {
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Delay {
-    /// Makes a delay that is over `duration` from now.
+    /// Makes a delay that ends `duration` from now.
     #[must_use]
     pub fn new(duration: Duration) -> Self {
         Self {
@@ -35,7 +36,7 @@ impl Delay {
 
     /// Moves the end to `duration` from now. A delay that was over waits again.
     ///
-    /// A task that polled it before is woken at the new end.
+    /// A task that polled the delay before the reset is woken at the new end.
     pub fn reset(&mut self, duration: Duration) {
         self.sleep.as_mut().reset(Instant::now() + duration);
     }

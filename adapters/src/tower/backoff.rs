@@ -1,4 +1,4 @@
-//! Pauses between retries that grow, for the policies of tower's `Retry`.
+//! Growing pauses between retries, for the policies of tower's `Retry`.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ::tower::retry::backoff::{Backoff, MakeBackoff};
 use ::tower::util::rng::{HasherRng, Rng};
 use tickless::time::{self, Sleep};
 
-/// Makes a series of growing pauses for each request.
+/// A maker of growing pauses, which makes a series for each request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,10 +27,11 @@ pub struct ExponentialBackoffMaker {
 }
 
 impl ExponentialBackoffMaker {
-    /// Begins each series with `min`, doubles it each time up to `max`, and adds a random part of up to `jitter` of it,
-    /// still up to `max`.
+    /// Makes a maker of series that begin with a pause of `min` and double the pause each time up to `max`. A random
+    /// part of up to `jitter` times the pause is added, and the sum is at most `max`.
     ///
-    /// Each series draws anew. Those of tower draw alike as long as their maker is given one generator.
+    /// Each series has random parts of its own. In tower, series of the same maker have equal random parts if the maker
+    /// has one generator.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ pub struct ExponentialBackoff {
 }
 
 impl ExponentialBackoff {
-    /// Draws the next pause of the series.
+    /// Returns the next pause of the series, with its random part.
     fn next_pause(&mut self) -> Duration {
         let base = self.next;
         self.next = base.saturating_mul(2).min(self.max);
@@ -96,7 +97,7 @@ impl Backoff for ExponentialBackoff {
     }
 }
 
-/// Limits of pauses that make no sense.
+/// An error of [`ExponentialBackoffMaker::new`]: the limits of the pauses are not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidBackoff(&'static str);
 

@@ -1,14 +1,14 @@
-//! Layers of tower whose time is exact, for axum too, and pauses for its retries.
+//! Layers of tower with exact time, which axum can use too, and pauses for tower's retries.
 //!
-//! tower keeps tokio's timers to itself, so what waits in it is written anew here, with the names that it has there: a
-//! change of `use` is enough.
+//! tower does not let its users replace tokio's timers. This module has its own version of each type of tower that
+//! waits, under the name that the type has in tower, so a program only changes its `use`.
 //!
 //! | in tower | here |
 //! |---|---|
 //! | `timeout::{Timeout, TimeoutLayer}` | [`Timeout`], [`TimeoutLayer`]; fails with [tower's error](::tower::timeout::error::Elapsed) |
 //! | `limit::{RateLimit, RateLimitLayer}` | [`RateLimit`], [`RateLimitLayer`] |
 //! | `retry::backoff::{ExponentialBackoff, ExponentialBackoffMaker}` | [`ExponentialBackoff`], [`ExponentialBackoffMaker`], for the policies of tower's own `Retry` |
-//! | `retry::budget`, `load::PeakEwma`, `hedge` | stay: they only read tokio's clock; `hedge` waits by it |
+//! | `retry::budget`, `load::PeakEwma`, `hedge` | not replaced: `budget` and `PeakEwma` only read tokio's clock; `hedge` waits by tokio's timers |
 
 mod backoff;
 mod rate_limit;

@@ -1,4 +1,4 @@
-//! A limit to the number of requests in a time.
+//! A limit to the number of requests in a period.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,8 +16,8 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// Makes a layer that lets `requests` pass in each `period`. None is taken for one, and a period of no length is
-    /// no limit, where tower's panics.
+    /// Makes a layer that lets `requests` requests pass in each `period`. With 0 requests one request passes in each
+    /// period. With a period of zero there is no limit. In both cases tower's layer panics.
     #[must_use]
     pub const fn new(requests: u64, period: Duration) -> Self {
         Self { requests, period }
@@ -32,9 +32,10 @@ impl<S> Layer<S> for RateLimitLayer {
     }
 }
 
-/// A service that is ready for so many requests in each period, and waits for the next one then.
+/// A service that is ready for a number of requests in each period, and after that number waits for the next period.
 ///
-/// A period begins with its first request. As tower's it cannot be cloned: `tower::buffer` shares one.
+/// A period begins with its first request. Like the service of tower, this service cannot be cloned; `tower::buffer`
+/// shares it.
 #[derive(Debug)]
 pub struct RateLimit<S> {
     service: S,
@@ -43,12 +44,12 @@ pub struct RateLimit<S> {
     /// The number of requests that may still pass until `end`.
     left: u64,
     end: Instant,
-    /// Waits for `end`; made when it is first needed, and moved then.
+    /// The timer that waits for `end`. It is made at the first wait, and later waits move it.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> RateLimit<S> {
-    /// Limits `service` as [`RateLimitLayer::new`] says it.
+    /// Limits `service`; the arguments have the same meaning as those of [`RateLimitLayer::new`].
     pub fn new(service: S, requests: u64, period: Duration) -> Self {
         let requests = requests.max(1);
         Self {
@@ -61,12 +62,12 @@ impl<S> RateLimit<S> {
         }
     }
 
-    /// Returns the service inside.
+    /// Returns the limited service.
     pub fn get_ref(&self) -> &S {
         &self.service
     }
 
-    /// Returns the service inside.
+    /// Returns the limited service.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.service
     }
@@ -102,7 +103,8 @@ where
         self.service.poll_ready(context)
     }
 
-    /// A call without readiness passes, and counts if the period has room for it.
+    /// Passes the request on, even if the service was not ready. The request is counted if the limit of the period is
+    /// not reached.
     fn call(&mut self, request: R) -> S::Future {
         let now = Instant::now();
         if now >= self.end {

@@ -1,4 +1,4 @@
-//! A limit to the time of a request.
+//! A time limit for requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tickless::time::{self, Sleep};
 
 /// A layer of [`Timeout`]s.
 ///
-/// A server gives up after `duration`; with axum a handler of errors stands above it, as above tower's own.
+/// A request fails after `duration`. In axum the layer needs an error handler around it, as the layer of tower does.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,8 +32,8 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// Makes a layer that gives each request `duration`, from its call on. The time that it waits for readiness does
-    /// not count.
+    /// Makes a layer that limits each request to `duration`, measured from the call. The time that a request waits for
+    /// the service to become ready does not count.
     #[must_use]
     pub const fn new(duration: Duration) -> Self {
         Self { duration }
@@ -48,8 +48,8 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service whose responses have limited time: then they fail with tower's
-/// [`Elapsed`], and what was done for them is dropped.
+/// A service whose responses have a time limit. A response that exceeds the limit fails with tower's [`Elapsed`], and
+/// the future of the inner service is dropped.
 #[derive(Clone, Debug)]
 pub struct Timeout<S> {
     service: S,
@@ -63,12 +63,12 @@ impl<S> Timeout<S> {
         Self { service, duration }
     }
 
-    /// Returns the service inside.
+    /// Returns the limited service.
     pub fn get_ref(&self) -> &S {
         &self.service
     }
 
-    /// Returns the service inside.
+    /// Returns the limited service.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.service
     }
@@ -101,9 +101,9 @@ where
 }
 
 pin_project! {
-    /// A response with limited time.
+    /// The future of a response with a time limit.
     ///
-    /// A response that is ready wins over a time that is over.
+    /// If the response is ready and the time limit is over at the same poll, the future returns the response.
     #[derive(Debug)]
     pub struct ResponseFuture<F> {
         #[pin]

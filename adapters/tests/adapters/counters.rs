@@ -1,4 +1,5 @@
-//! The counters of `tickless::metrics`, as a parser of Prometheus' text, a recorder and a subscriber read them.
+//! Tests of the counters of `tickless::metrics`, read by a parser of the Prometheus text format, a recorder and a
+//! subscriber.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -111,7 +112,7 @@ fn a_recorder_gets_counters_and_each_late_timer_once() {
     assert!((fired..=after).contains(&all), "{fired} {all} {after}");
 }
 
-/// A writer that tests read.
+/// A writer whose output a test reads.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

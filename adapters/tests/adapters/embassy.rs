@@ -1,4 +1,4 @@
-//! embassy-time on the driver of this process.
+//! Tests of embassy-time on the driver for a process.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -65,7 +65,7 @@ fn a_limit_ends_what_never_does() {
     });
 }
 
-/// Counts how often its task is woken.
+/// A waker that counts how often its task is woken.
 struct Counter(AtomicUsize);
 
 impl Wake for Counter {
@@ -74,7 +74,7 @@ impl Wake for Counter {
     }
 }
 
-/// A task that is polled over and over has one entry, as in embassy's own queues: it is woken once.
+/// A task that is polled many times has one entry in the queue, as in embassy's own queues, and is woken once.
 #[test]
 fn a_task_that_is_polled_often_is_woken_once() {
     let counter = Arc::new(Counter(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! The examples that are to be copied: they do what they say.
+//! Tests that the examples for users do what their documentation says.
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -57,7 +57,7 @@ fn alarms_come_in_their_order() {
     assert!(came[0] < came[1]);
 }
 
-/// The rule answers with an earlier time, as croner does in the hour that comes twice.
+/// The rule answers with an earlier time, as croner does in the hour that occurs twice.
 #[test]
 fn a_rule_that_goes_back_in_time_is_told() {
     let back = |now: SystemTime| Ok(now - Duration::from_secs(2400));

@@ -1,10 +1,10 @@
-//! Drivers of devices, which wait by embedded-hal.
+//! Tests of device drivers that wait by embedded-hal.
 
 use std::time::{Duration, Instant};
 
 use tickless_adapters::embedded_hal::Delay;
 
-/// A driver of a device that has to be left alone for a while after each command.
+/// A driver of a device that accepts no command for a while after each command.
 struct Device<D> {
     delay: D,
 }

@@ -1,4 +1,4 @@
-//! hyper, hyper-util and axum.
+//! Tests with hyper, hyper-util and axum.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,8 @@ fn axum_gives_up_on_slow_handlers() {
     });
 }
 
-/// Serves axum's routes by hyper-util, all of whose limits in time are ours. Returns its address.
+/// Serves axum's routes by hyper-util, with all time limits on the timers of this library. Returns the address of the
+/// server.
 async fn served() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,7 +1,6 @@
-//! Each adapter against the crate that it is for.
+//! Tests of each adapter with the crate for which the adapter is made.
 //!
-//! None of these tests knows how long something takes at most; that no wait is early is what they ask, and that each
-//! ends.
+//! The tests check that no wait ends early and that each wait ends. No test checks how long a wait takes at most.
 
 mod counters;
 mod embassy;
@@ -16,10 +15,10 @@ mod tower;
 use std::future::Future;
 use std::time::Duration;
 
-/// The time that the tests wait for: long enough to be no accident.
+/// The length of the waits in the tests: long enough that a test cannot pass by accident.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs `future` in a tokio runtime that has no timers, so that none of them can be tokio's.
+/// Runs `future` in a tokio runtime without timers, so that `future` cannot use timers of tokio.
 fn without_timers_of_tokio<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

@@ -1,4 +1,4 @@
-//! quinn's endpoints and hickory's resolver.
+//! Tests with quinn's endpoints and hickory's resolver.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{PAUSE, without_timers_of_tokio};
 /// The time that a connection may be idle.
 const IDLE: Duration = Duration::from_millis(300);
 
-/// A server and a client that trusts it.
+/// Returns the configuration of a server, and of a client that trusts this server.
 fn configurations() -> (ServerConfig, ClientConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = CertificateDer::from(made.cert);
@@ -102,7 +102,7 @@ fn what_is_spawned_after_the_end_of_a_runtime_is_dropped() {
     assert!(receiver.recv().is_err());
 }
 
-/// A name server that answers each question with one address, or not at all.
+/// Starts a name server that answers each question with one address, or no question at all.
 async fn name_server(answers: bool) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -121,7 +121,7 @@ async fn name_server(answers: bool) -> SocketAddr {
     address
 }
 
-/// The answer to a question with one name.
+/// Returns the answer to a question with one name.
 fn answer(question: &[u8]) -> Vec<u8> {
     const HEADER: usize = 12;
     let name = question[HEADER..]

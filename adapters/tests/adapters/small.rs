@@ -1,4 +1,4 @@
-//! Tests of the adapters that are a sleep or a clock.
+//! Tests of the adapters that consist of a sleep or a clock only.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -52,7 +52,7 @@ fn backon_blocks_between_attempts() {
     assert!(started.elapsed() >= 2 * PAUSE);
 }
 
-/// A limiter for one each [`PAUSE`], and bursts of two.
+/// Returns the quota of a limiter: one cell each [`PAUSE`], and bursts of two.
 fn quota() -> Quota {
     Quota::with_period(PAUSE)
         .unwrap()
@@ -76,7 +76,7 @@ fn governor_lets_as_many_pass_as_its_quota_says() {
     assert!(block_on(until_n_ready(&limiter, three)).is_err());
 }
 
-/// governor waits by futures-timer itself, which is patched.
+/// governor waits by futures-timer, and this workspace patches futures-timer to use the timers of this library.
 #[test]
 fn governor_waits_by_the_patched_futures_timer() {
     let before = tickless::stats().expired;
@@ -105,7 +105,7 @@ fn a_delay_of_futures_timer_can_be_moved() {
     assert!(started.elapsed() >= 2 * PAUSE);
 }
 
-/// Sleeps twice, as a program for rtic is written: for any monotonic.
+/// Sleeps twice, generic over the monotonic, as programs for rtic are written.
 async fn two_delays<M: Monotonic<Duration = Duration>>() -> M::Duration {
     let started = M::now();
     M::delay(PAUSE).await;

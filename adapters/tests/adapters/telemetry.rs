@@ -1,4 +1,4 @@
-//! A batch processor of opentelemetry_sdk, whose delay is ours.
+//! A test of a batch processor of opentelemetry_sdk, whose delay uses a timer of this library.
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tickless_adapters::opentelemetry::Runtime;
 
 use super::PAUSE;
 
-/// Passes the names of spans on.
+/// An exporter that sends the names of spans to the test.
 #[derive(Debug)]
 struct Exporter(Sender<Vec<String>>);
 

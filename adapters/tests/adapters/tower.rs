@@ -1,4 +1,4 @@
-//! The layers, in tower's own stacks.
+//! Tests of the layers in service stacks of tower.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -100,7 +100,7 @@ fn limits_without_sense_do_not_panic() {
     assert!(service.ready().now_or_never().is_none());
 }
 
-/// Tries again so often, with pauses.
+/// A retry policy with a number of attempts and pauses between them.
 #[derive(Clone)]
 struct Attempts {
     left: u32,

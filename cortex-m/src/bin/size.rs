@@ -1,7 +1,8 @@
-//! The exact queue of the core and nothing else, to see how large it is: `cargo xtask cortex-m --size`.
+//! A program with the exact queue of the core and nothing else, to measure the size of its code: `cargo xtask cortex-m
+//! --size`.
 //!
 //! The counter and the device are a word of memory each. The timers of the program are hidden from the compiler, so
-//! that it computes nothing ahead. It is linked and not run.
+//! that the compiler computes nothing in advance. The program is linked but not run.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Embassy's time on the driver: sleeps, tickers and timeouts of several tasks.
+//! Tests of embassy's time on the driver: sleeps, tickers and timeouts of several tasks.
 
 use core::cell::{Cell, RefCell};
 use core::pin::pin;
@@ -10,11 +10,11 @@ use super::{Verdict, ensure};
 use crate::block_on::block_on;
 use crate::exit::say;
 
-/// The largest delay from a deadline until its task has looked at the clock: the interrupt, the callback, the waker,
-/// the poll.
+/// The largest delay from a deadline until its task has read the clock. It includes the interrupt, the callback, the
+/// waker and the poll.
 const LATENESS_MAX: Duration = Duration::from_micros(20);
 
-/// Tasks whose sleeps end in the order of their lengths, none early.
+/// Tests that the sleeps of several tasks end in the order of their lengths, and no sleep ends early.
 pub(super) fn sleeps() -> Verdict {
     let begin = Instant::now();
     let ended = RefCell::new(Vec::new());
@@ -39,7 +39,7 @@ pub(super) fn sleeps() -> Verdict {
     Ok(())
 }
 
-/// A ticker keeps its grid.
+/// Tests that the ticks of a ticker stay on their grid.
 pub(super) fn ticker() -> Verdict {
     const TIMES: u64 = 1_000;
     const EVERY: Duration = Duration::from_micros(500);
@@ -71,7 +71,7 @@ pub(super) fn ticker() -> Verdict {
     Ok(())
 }
 
-/// A timeout ends a slow future, and lets a fast one through.
+/// Tests that a timeout ends a slow future and returns the result of a fast future.
 pub(super) fn timeouts() -> Verdict {
     let outcome = Cell::new((None, None));
     let tries = async {
@@ -91,7 +91,7 @@ pub(super) fn timeouts() -> Verdict {
     Ok(())
 }
 
-/// Tasks, more than the driver has places for, all sleep as long as they are to.
+/// Tests that more tasks than the driver has waiters all sleep for their full time.
 pub(super) fn crowd() -> Verdict {
     const EACH: Duration = Duration::from_micros(300);
     let early = Cell::new(0);

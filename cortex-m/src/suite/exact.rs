@@ -11,7 +11,7 @@ use crate::board;
 use crate::exit::say;
 use crate::host::{self, CPU};
 
-/// The delay of timers that must not fire before their test has looked.
+/// The delay of timers that must not fire before their test has finished its preparation.
 const AHEAD: Span = Span::from_millis(10);
 /// The counts from the deadline to the entry of the interrupt: the phase of the device within a count, and the reading
 /// of the counter at the entry.
@@ -19,7 +19,7 @@ const ENTRY_LATENESS: core::ops::RangeInclusive<i32> = 1..=2;
 
 // Relaxed throughout: one processor, and what a callback notes is read behind its interrupt.
 
-/// A count that a callback writes. It needs no exchange, which not each processor has.
+/// A count that a callback writes. It needs no atomic exchange, an instruction that some processors do not have.
 struct Count(AtomicU32);
 
 impl Count {
@@ -36,18 +36,18 @@ impl Count {
     }
 }
 
-/// The next instant on the grid of the counter, `AHEAD` of now.
+/// Returns the next instant on the grid of the counter that is at least `AHEAD` from now.
 fn on_grid() -> Instant {
     let soon = host::now().saturating_add(AHEAD);
     debug_assert_eq!(soon.as_nanos() % 40, 0);
     soon
 }
 
-/// The counter goes on when its 32 bits are through: no step back, and none forward.
+/// Tests that the counter continues after its 32 bits wrapped around, without a step back and without a jump forward.
 pub(super) fn counter() -> Verdict {
     /// The largest step between two readings of the counter, with an interrupt between them.
     const STEP_MAX: u64 = 50;
-    /// The first period is over before that.
+    /// The count before which the first period of the counter ends.
     const COUNTS: u64 = 60_000;
     let mut last = board::counts();
     ensure!(
@@ -69,7 +69,7 @@ pub(super) fn counter() -> Verdict {
     })
 }
 
-/// A timer that fires 10,000 times, each 100 µs: how late the interrupt is entered.
+/// Measures how late the interrupt is entered, with a timer that fires 10,000 times, each 100 µs.
 pub(super) fn lateness() -> Verdict {
     const TIMES: u32 = 10_000;
     const EVERY: Span = Span::from_micros(100);
@@ -107,14 +107,14 @@ pub(super) fn lateness() -> Verdict {
     Ok(())
 }
 
-/// A thousand timers with drawn deadlines, started in the order of the draw.
+/// Tests that a thousand timers with random deadlines, started in random order, fire in the order of their deadlines.
 pub(super) fn order() -> Verdict {
     const TIMERS: u32 = 1_000;
     const WITHIN: u32 = 50_000_000;
     static FIRED: Count = Count::new();
     static EARLY: Count = Count::new();
     static WRONG: Count = Count::new();
-    /// The due time of the last one, in nanoseconds after the begin.
+    /// The deadline of the timer that fired last, in nanoseconds after the beginning.
     static LAST: AtomicU32 = AtomicU32::new(0);
     let begin = host::now().saturating_add(Span::from_millis(20));
     let mut drawn = 1_u64;
@@ -141,7 +141,8 @@ pub(super) fn order() -> Verdict {
     Ok(())
 }
 
-/// A timer that is due under a mask and is started again for later fires once, and then.
+/// Tests that a timer that becomes due while interrupts are masked, and is then restarted for a later time, fires once,
+/// at the later time.
 pub(super) fn moved() -> Verdict {
     static FIRED: Count = Count::new();
     static EARLY: Count = Count::new();
@@ -168,11 +169,11 @@ pub(super) fn moved() -> Verdict {
     Ok(())
 }
 
-/// The program starts and cancels timers while another one fires on top of whatever it is at.
+/// Tests starts and cancels of timers while the interrupt of another timer interrupts them at random points.
 pub(super) fn storm() -> Verdict {
     const TIMES: u32 = 2_000;
     const EVERY: Span = Span::from_micros(20);
-    /// The least number of firings that interrupt the starts.
+    /// The least number of firings that must interrupt the starts.
     const INTERRUPTED_MIN: u32 = 40;
     static FIRED: Count = Count::new();
     static ENDED: AtomicBool = AtomicBool::new(false);
@@ -199,7 +200,7 @@ pub(super) fn storm() -> Verdict {
     Ok(())
 }
 
-/// Sleeps for three hours: the counter is through 62 times, and the device cannot be told so far ahead.
+/// Tests a sleep of three hours: the counter wraps around 62 times, and the device cannot be programmed so far ahead.
 pub(super) fn hours() -> Verdict {
     static LATE: AtomicI32 = AtomicI32::new(-1);
     let when = on_grid().saturating_add(Span::from_secs(3 * 3_600));
@@ -224,7 +225,7 @@ pub(super) fn hours() -> Verdict {
     Ok(())
 }
 
-/// Sleeps until `is_over`, which an interrupt makes true.
+/// Sleeps until `is_over` returns true, which an interrupt causes.
 fn until(is_over: impl Fn() -> bool) {
     while !is_over() {
         board::wait_unless(&is_over);

@@ -1,10 +1,11 @@
-//! Energy Efficient Ethernet on a real worker: bursts of packets, and a port that sleeps between them.
+//! An example of Energy Efficient Ethernet on a real worker: bursts of packets, and a port that sleeps between the
+//! bursts.
 //!
 //! ```sh
 //! cargo run --release -p tickless-protocols --example eee_bursts
 //! ```
 //!
-//! The MAC is made of memory. It takes two seconds, of which the first is the deferral of the standard.
+//! The MAC exists in memory only. The example takes two seconds, of which the first is the deferral of the standard.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::time::Duration;
@@ -25,7 +26,7 @@ fn millis(span: Span) -> f64 {
     Duration::from(span).as_secs_f64() * 1e3
 }
 
-/// Sends a packet every 100 µs, and notes when each was drained.
+/// Sends a packet every 100 µs, and records when each packet was drained.
 async fn burst(port: &BurstPort, drains: &mut Vec<Instant>) {
     let mut pace = interval(Duration::from_micros(100));
     for _ in 0..PACKETS {

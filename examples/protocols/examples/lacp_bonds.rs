@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The worker is CPU 0 of a virtual machine; all partners are on CPU 1, without slack. The links come up one by one
-//! within a period, so that the periodic timers are spread. It counts the timer interrupts of CPU 0: wake-ups by
-//! LACPDUs that come in are those of the network. Everything printed is a function of the constants.
+//! within a period, so that the periodic timers are spread. The example counts only the timer interrupts of CPU 0:
+//! LACPDUs that arrive cause wake-ups by the network, not by timers. The output depends only on the constants.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use tickless_core::time::{Instant, Span};
@@ -19,7 +19,7 @@ const SECONDS: u64 = 60;
 const BONDS: u16 = 1_000;
 const SEED: u64 = 1;
 const PORTS: u16 = 4;
-/// The last is what the standard tolerates.
+/// The slacks of the periodic timers, in milliseconds; the standard tolerates at most the last one.
 const SLACKS_MS: [u64; 4] = [0, 10, 100, 250];
 /// The time that the machines need after the last link came up.
 const SETTLE: Span = Span::from_secs(10);
@@ -33,7 +33,7 @@ fn config(bond: u16, side: u8, rate: Rate) -> BondConfig {
     }
 }
 
-/// All links up and all ports carrying frames.
+/// Returns a network in which all links are up and all ports carry frames.
 fn settled(rate: Rate, slack: Span) -> Network {
     let mut network = Network::new(&[slack, Span::ZERO]);
     let period = match rate {

@@ -1,10 +1,10 @@
-//! Two LACP systems on two workers, with a wire of two links between them that fails and comes back.
+//! An example of two LACP systems on two workers. Two links join the systems; they fail and return.
 //!
 //! ```sh
 //! cargo run --release -p tickless-protocols --example lacp_pair
 //! ```
 //!
-//! Real time: it takes nine seconds. The program prints the changes at the first system.
+//! The example runs in real time and takes nine seconds. The program prints the changes at the first system.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -39,7 +39,7 @@ impl Address {
     }
 }
 
-/// A system, until it is stopped. Its worker tells its unparker, and is told its peer.
+/// Runs a system until it is stopped. Its worker sends its own unparker, and receives the address of its peer.
 fn run(
     number: u8,
     inbox: &Receiver<Event>,
@@ -74,7 +74,7 @@ fn run(
     }
 }
 
-/// Prints each port whose line is another one than before.
+/// Returns a function that prints each port with a line that has changed since the last call.
 fn printer(start: Instant) -> impl FnMut(&Station<UserSpace>) {
     let mut shown = vec![String::new(); PORTS.into()];
     move |station| {

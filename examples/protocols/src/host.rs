@@ -8,39 +8,39 @@ use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::{Instant, Span};
 use tickless_rig::{Deferred, Rig, TestTimer};
 
-/// A clock and timers.
+/// The clock and the timers of a host.
 ///
-/// Cheap to clone: all clones are the same host.
+/// A host is cheap to clone, and all clones are the same host.
 pub trait Host: Clone {
     /// A timer of this host.
     type Timer: Timer;
 
-    /// The time, on the monotonic clock.
+    /// Returns the time on the monotonic clock.
     fn now(&self) -> Instant;
 
-    /// Makes an idle timer that calls `expired` with the time that found it due.
+    /// Makes an idle timer that calls `expired` with the time at which the host found the timer due.
     ///
     /// The callback MUST be called without locks, and never twice at the same time. It MAY run on another thread than
-    /// that which starts the timer.
+    /// the thread that starts the timer.
     fn timer(&self, setup: Setup, expired: impl FnMut(Instant) + Send + 'static) -> Self::Timer;
 
-    /// Returns at `until` or later, at once if it is over: for the microseconds that hardware takes, without giving up
-    /// the processor.
+    /// Waits until `until` without giving up the processor, for the microseconds that hardware takes. Returns at once
+    /// if `until` is over.
     fn wait_until(&self, until: Instant);
 }
 
 /// A timer with a callback.
 ///
-/// Dropping it cancels it, and waits for a callback that runs.
+/// Dropping the timer cancels it, and waits for a running callback.
 pub trait Timer {
-    /// Makes the timer fire at `earliest` at the earliest and `slack` later at the latest, whether or not it waited to
-    /// fire before. At once if that is over.
+    /// Makes the timer fire at `earliest` at the earliest and `slack` later at the latest, whether or not the timer
+    /// waited to fire before. If this time is over, the timer fires at once.
     fn start(&self, earliest: Instant, slack: Span);
 
-    /// Takes the timer back. MUST NOT wait: a callback that runs goes on.
+    /// Cancels the timer. The call MUST NOT wait: a running callback continues.
     fn stop(&self);
 
-    /// Takes the timer back. A callback MUST NOT be running when this returns.
+    /// Cancels the timer. A callback of the timer MUST NOT be running when this call returns.
     fn cancel(&self);
 }
 
@@ -48,8 +48,8 @@ type Function = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send
 
 /// The timers of this process.
 ///
-/// They fire on the thread that starts them if that is a [`Worker`](tickless::Worker), else on the expiry thread
-/// of the library.
+/// The timers fire on the thread that starts them if the thread is a [`Worker`](tickless::Worker), or else on the
+/// expiry thread of the library.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserSpace;
 
@@ -101,7 +101,7 @@ impl fmt::Debug for UserTimer {
 
 /// The timers of a rig, in virtual time.
 ///
-/// The test says with [`Rig::on`] which CPU executes, and so where timers are started.
+/// A test chooses with [`Rig::on`] the CPU that executes, and so the CPU on which timers are started.
 #[derive(Clone, Debug)]
 pub struct Simulated(pub Rig<Deferred>);
 
@@ -123,7 +123,7 @@ impl Host for Simulated {
         })
     }
 
-    /// Code that runs for so long: nothing is delivered meanwhile.
+    /// Spends the time until `until` as running code does: no interrupt is delivered meanwhile.
     fn wait_until(&self, until: Instant) {
         let left = until.saturating_since(self.now()).as_nanos();
         self.0.spend(left.cast_signed());

@@ -2,15 +2,15 @@
 //!
 //! | module | standard | its timers |
 //! |---|---|---|
-//! | [`eee`] | IEEE 802.3az, Energy Efficient Ethernet by software | one a port, pushed out by each burst of traffic |
-//! | [`lacp`] | IEEE 802.1AX-2014 (802.3ad), link aggregation control | five a port, restarted and cancelled all the time |
+//! | [`eee`] | IEEE 802.3az, Energy Efficient Ethernet by software | one for each port, pushed out by each burst of traffic |
+//! | [`lacp`] | IEEE 802.1AX-2014 (802.3ad), link aggregation control | five for each port, restarted and cancelled all the time |
 //!
 //! # One source for two hosts
 //!
-//! Neither machine knows where it runs. Their host needs a clock and timers ([`host::Host`]), and there are two of
-//! them: [`host::UserSpace`] has the timers of the process, [`host::Simulated`] those of a machine of `tickless-sim` in
-//! virtual time. The tests run the machines in the simulator, where a minute costs milliseconds and a nanosecond can be
-//! asserted; the example programs run the same code on threads.
+//! Both machines are independent of their host. A host needs a clock and timers ([`host::Host`]). This crate has two
+//! hosts: [`host::UserSpace`] uses the timers of the process, [`host::Simulated`] the timers of a machine of
+//! `tickless-sim` in virtual time. The tests run the machines in the simulator, where a minute costs milliseconds and a
+//! nanosecond can be asserted; the example programs run the same code on threads.
 //!
 //! The two machines show two ways of using timers with callbacks. The callback of [`eee`] does the work itself, in
 //! parallel to the threads that send; its documentation says how callback and threads exclude each other. The callbacks

@@ -1,4 +1,5 @@
-//! Tests of Energy Efficient Ethernet in virtual time: each row of its table, and the states that must never occur.
+//! Tests of Energy Efficient Ethernet in virtual time: each row of the table of its machine, and the states that must
+//! never occur.
 
 use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
@@ -39,7 +40,7 @@ impl Bench {
         bench
     }
 
-    /// Makes a bench with a link, and asleep.
+    /// Makes a bench with a link and a transmitter that sleeps.
     fn asleep() -> Self {
         let bench = Self::with_link();
         bench.rig.run_until(DEFERRAL);

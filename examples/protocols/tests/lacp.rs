@@ -1,4 +1,5 @@
-//! LACP in virtual time: when its timers expire, what restarts them, and what four ports do when one fails.
+//! Tests of LACP in virtual time: the expiry of its timers, their restarts, and the reaction of four ports to a failure
+//! of one port.
 
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
@@ -18,7 +19,7 @@ fn at(count: u64) -> Instant {
     Instant::ZERO.saturating_add(Span::from_secs(count))
 }
 
-/// The nanosecond before.
+/// Returns the instant one nanosecond before `instant`.
 fn before(instant: Instant) -> Instant {
     Instant::from_nanos(instant.as_nanos() - 1)
 }
@@ -32,7 +33,8 @@ fn config(number: u8, ports: u16, rate: Rate) -> BondConfig {
     }
 }
 
-/// Two systems of so many ports; the links come up 50 ms apart. The first one's periodic timers have so much slack.
+/// Makes two systems of `ports` ports each; the links come up 50 ms apart. The periodic timers of the first system have
+/// `slack`.
 fn pair(one: Rate, other: Rate, ports: u16, slack: Span) -> Network {
     let mut net = Network::new(&[slack, Span::ZERO]);
     net.add(0, &config(1, ports, one));
@@ -45,7 +47,7 @@ fn pair(one: Rate, other: Rate, ports: u16, slack: Span) -> Network {
     net
 }
 
-/// The timers of the host are those of the machines, no more and no fewer.
+/// Checks that the host runs exactly the timers of the machines.
 fn assert_mirrored(net: &Network, stations: u32) {
     for station in 0..stations {
         let ports = net.bond(station, 0).ports().iter();
@@ -204,8 +206,8 @@ const fn partner(port: usize) -> End {
     End::new(if port < 2 { 1 } else { 2 }, 0, port % 2)
 }
 
-/// One system of four ports; ports 0 and 1 lead to one partner, 2 and 3 to another. All links come up at once, and
-/// 100 s pass.
+/// Makes a system of four ports; ports 0 and 1 lead to one partner, ports 2 and 3 to another partner. All links come up
+/// at once, and 100 s pass.
 fn four_ports() -> Network {
     let mut net = Network::new(&[Span::ZERO; 3]);
     for (station, ports) in [(0, 4), (1, 2), (2, 2)] {
@@ -229,7 +231,7 @@ fn churn(net: &Network, port: usize) -> ChurnState {
     net.port(us(port)).churn[0]
 }
 
-/// The states that ports have which belong to the active aggregator, or do not, for long enough.
+/// Checks the states of ports that have belonged to the active aggregator for long enough, and of ports that have not.
 fn assert_roles(net: &Network, active: [usize; 2], backup: [usize; 2]) {
     use ChurnState::{Churn, NoChurn};
     for port in active.map(|port| net.port(us(port))) {
@@ -248,7 +250,8 @@ fn assert_roles(net: &Network, active: [usize; 2], backup: [usize; 2]) {
     assert_mirrored(net, 3);
 }
 
-/// LACP-5, LACP-6: a former aggregator whose failed port returns does not go on beside the active one.
+/// LACP-5, LACP-6: a former aggregator whose failed port returns does not stay in use together with the active
+/// aggregator.
 #[test]
 fn a_failure_and_return_of_any_port_leaves_one_whole_aggregator() {
     for failing in 0..4 {
@@ -273,8 +276,8 @@ fn a_failure_and_return_of_any_port_leaves_one_whole_aggregator() {
     }
 }
 
-/// LACP-3, LACP-4: a switch puts the former ports' Receive machines through PORT_DISABLED. The loss of sync restarts
-/// Churn Detection, not that a port is current again.
+/// LACP-3, LACP-4: a switch puts the Receive machines of the former ports through PORT_DISABLED. The loss of sync
+/// restarts Churn Detection; a port that is current again does not.
 #[test]
 fn regression_c_a_port_that_returns_to_current_restarts_churn_detection_by_its_transitions() {
     let mut net = four_ports();
@@ -299,7 +302,7 @@ fn regression_c_a_port_that_returns_to_current_restarts_churn_detection_by_its_t
     assert_eq!(churn(&net, 1), ChurnState::Churn);
 }
 
-/// LACP-1, LACP-2: ports that become active leave CHURN at once, and detection goes on after any number of failovers
+/// LACP-1, LACP-2: ports that become active leave CHURN at once, and detection continues after any number of failovers
 /// around the end of a detection time.
 #[test]
 fn regressions_a_and_b_churn_ends_at_once_and_is_detected_again() {

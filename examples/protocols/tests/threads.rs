@@ -12,7 +12,7 @@ use tickless_protocols::eee::{IDLE_TIME_DEFAULT, Port, Settings, VirtualMac, WAK
 use tickless_protocols::host::{Host, UserSpace, UserTimer};
 use tickless_protocols::lacp::{self, BondConfig, Rate, Station};
 
-/// A host like [`UserSpace`], whose callbacks block until the test lets them go on.
+/// A host like [`UserSpace`] with callbacks that block until the test lets them continue.
 #[derive(Clone)]
 struct Slow {
     entered: mpsc::Sender<()>,
@@ -44,8 +44,8 @@ impl Host for Slow {
     }
 }
 
-/// Returns a port whose timer fired and whose callback has not begun its work. A message on the channel lets the
-/// callback go on; the flag is true once the callback is over.
+/// Returns a port with a timer that fired and a callback that has not begun its work. A message on the channel lets the
+/// callback continue; the flag is true once the callback is over.
 fn held() -> (Port<Slow, VirtualMac>, mpsc::Sender<()>, Arc<AtomicBool>) {
     let (entered, has_entered) = mpsc::channel();
     let (let_go, go_on) = mpsc::channel();
@@ -157,7 +157,7 @@ fn station(number: u8) -> Station<UserSpace> {
     station
 }
 
-/// Delivers what `from` sends to `to`.
+/// Delivers all frames that `from` sends to `to`; returns true if any frame was delivered.
 fn deliver(from: &mut Station<UserSpace>, to: &mut Station<UserSpace>) -> bool {
     let mut moved = from.run_due() > 0;
     while let Some(frame) = from.take_frame() {

@@ -1,17 +1,18 @@
-//! Sleeps in JavaScript's event loop, in a page or in node: none is early, and none is lost.
+//! An example of sleeps in JavaScript's event loop, in a page or in node: no sleep is early, and no sleep is lost.
 //!
-//! `run` is an asynchronous function that returns its report. `README.md` beside it says how it is built and run.
+//! `run` is an asynchronous function that returns its report. The `README.md` of this example says how it is built and
+//! run.
 
 use std::time::Duration;
 
 use tickless::time::{self, Instant};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// Sleeps, ticks and waits in vain; returns the report.
+/// Runs sleeps, ticks and time-outs; returns the report.
 ///
 /// # Errors
 ///
-/// The sleeps that were early or did not end as they should.
+/// A message about the first sleep that was early or did not end as it should.
 #[wasm_bindgen]
 pub async fn run() -> Result<String, String> {
     let mut report = String::new();

@@ -1,57 +1,58 @@
-//! The walk through the tables: from the root pointer to the processors (MADT) and the shared timer (HPET).
+//! The reader of the ACPI tables, which walks from the root pointer to the processors (MADT) and the shared timer
+//! (HPET).
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Bytes of the header that each table begins with.
+/// The number of bytes of the header with which each table begins.
 const HEADER: usize = 36;
-/// A table is no longer than this. The tables of 4,096 processors are a tenth of it.
+/// The largest length of a table. The tables of 4,096 processors take a tenth of this length.
 const LONGEST: u32 = 1 << 20;
 /// The addresses that are searched for the root pointer, in steps of 16 bytes, if the loader does not pass it.
 const SEARCHED: core::ops::Range<u64> = 0xe_0000..0x10_0000;
 
 /// Physical memory.
 pub trait Memory {
-    /// Copies what begins at `address`; false if there is no memory in a part of it.
+    /// Copies the bytes from `address` on into `into`; returns false if a part of the range has no memory.
     fn read(&self, address: u64, into: &mut [u8]) -> bool;
 }
 
-/// The contents of the tables, as far as the kernel needs them.
+/// The contents of the tables that the kernel needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// The registers of each processor's interrupt controller, in memory.
     pub registers: u64,
-    /// The processors that may be started, by their name in the interrupt controller. Each of them once.
+    /// The processors that may be started, by their name in the interrupt controller, each once.
     pub processors: Vec<u32>,
     /// The interrupt controllers of devices.
     pub controllers: Vec<Controller>,
-    /// The older interrupts that arrive elsewhere than at the input of their own number.
+    /// The older interrupts that arrive at another input than the input of their own number.
     pub moved: Vec<Moved>,
-    /// The registers of the shared timer, if there is one.
+    /// The address of the registers of the shared timer, if the machine has one.
     pub hpet: Option<u64>,
 }
 
 /// An interrupt controller for devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controller {
-    /// Address of the registers, in memory.
+    /// The address of the registers in memory.
     pub place: u64,
-    /// The number of its first input among all of them.
+    /// The number of the controller's first input among the inputs of all controllers.
     pub first: u32,
 }
 
-/// An older interrupt that arrives elsewhere.
+/// An older interrupt that arrives at another input than the input of its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Number of the interrupt.
+    /// The number of the interrupt.
     pub from: u8,
-    /// The number of the input, among those of all controllers.
+    /// The number of the input among the inputs of all controllers.
     pub to: u32,
 }
 
 impl Tables {
-    /// The controller and the input of it at which the older interrupt `number` arrives.
+    /// Returns the controller, and the input of this controller, at which the older interrupt `number` arrives.
     #[must_use]
     pub fn input_of(&self, number: u8) -> Option<(u64, u32)> {
         let moved = self.moved.iter().find(|moved| moved.from == number);
@@ -69,13 +70,13 @@ impl Tables {
 pub enum Broken {
     /// ACPI has no root pointer, or none at the address that the loader passed.
     NoRoot,
-    /// A table lies where no memory is.
+    /// A table lies at an address without memory.
     Absent([u8; 4]),
     /// A table is shorter than its header or longer than a mebibyte.
     Length([u8; 4]),
     /// The bytes of a table do not add up to 0.
     Sum([u8; 4]),
-    /// An entry of a table is shorter than its kind needs, or ends behind the table.
+    /// An entry of a table is shorter than its kind needs, or ends after the end of the table.
     Entry([u8; 4]),
     /// ACPI has no table of processors.
     NoProcessors,
@@ -97,7 +98,7 @@ impl fmt::Display for Broken {
 
 impl core::error::Error for Broken {}
 
-/// Searches for the root pointer, as loaders do that are not told.
+/// Searches the memory for the root pointer, for loaders that do not pass it.
 #[must_use]
 pub fn find(memory: &impl Memory) -> Option<u64> {
     SEARCHED
@@ -105,7 +106,7 @@ pub fn find(memory: &impl Memory) -> Option<u64> {
         .find(|&place| root(memory, place).is_some())
 }
 
-/// The address of the list of tables, and how long an entry of it is.
+/// Returns the address of the list of tables, and the length of an entry of the list.
 fn root(memory: &impl Memory, place: u64) -> Option<(u64, usize)> {
     let mut bytes = [0; 36];
     let (old, new) = bytes.split_at_mut(20);
@@ -123,11 +124,11 @@ fn root(memory: &impl Memory, place: u64) -> Option<(u64, usize)> {
 
 /// Reads the tables that the root pointer at `place` leads to.
 ///
-/// A table of another kind is passed over, whatever it holds.
+/// The walk skips tables of other kinds, whatever they contain.
 ///
 /// # Errors
 ///
-/// [`Broken`] if a table on the way is damaged, or none lists processors.
+/// [`Broken`] if a table of the walk is damaged, or if no table lists processors.
 pub fn walk(memory: &impl Memory, place: u64) -> Result<Tables, Broken> {
     let (list, width) = root(memory, place).ok_or(Broken::NoRoot)?;
     let list = table(memory, list, if width == 8 { *b"XSDT" } else { *b"RSDT" })?;

@@ -1,5 +1,5 @@
-//! Tables that are right are read to the last entry; tables that are damaged or drawn end in an error, and never in a
-//! panic or a walk without an end.
+//! Tests of the ACPI readers: correct tables are read to the last entry; damaged or random tables end in an error, and
+//! never in a panic or an endless walk.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tickless_kernel_pc::acpi::{Broken, Controller, Memory, Moved, Tables, find, 
 
 const ROOT: u64 = 0xf_5a40;
 
-/// Memory that exists in pieces.
+/// Memory in pieces: the bytes that exist, by their address.
 #[derive(Clone, Debug, Default)]
 struct Pieces(BTreeMap<u64, Vec<u8>>);
 
@@ -149,7 +149,8 @@ proptest! {
         prop_assert_eq!(find(&memory), Some(ROOT));
     }
 
-    /// One byte of a table differs: its sum is not 0, and a byte of the root pointer leaves none.
+    /// Reading fails if one byte of a table differs, because the checksum is wrong then. A byte of the root pointer
+    /// that differs leaves no root pointer.
     #[test]
     fn a_byte_that_differs_is_found(
         tables in drawn_tables(),
@@ -176,7 +177,7 @@ proptest! {
         }
     }
 
-    /// Tables whose sums are right and whose bytes are not.
+    /// Random tables with correct checksums make no reader panic or walk without an end.
     #[test]
     fn drawn_bytes_end(
         body in prop::collection::vec(any::<u8>(), 0..200),

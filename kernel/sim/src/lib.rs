@@ -1,5 +1,5 @@
-//! The parts of `tickless-sim` that other hosts use, built for a machine without a standard library. They are compiled
-//! from the files of `tickless-sim` themselves.
+//! The parts of `tickless-sim` that other hosts use, built for a machine without a standard library. The source files
+//! are those of `tickless-sim` itself.
 #![no_std]
 
 #[macro_use]
@@ -19,7 +19,7 @@ pub mod wakener;
 #[path = "../../../crates/tickless-sim/src/model/device_class.rs"]
 pub mod device_class;
 
-/// The models of hardware, of which this crate has the devices alone.
+/// The hardware models of the simulator; this crate has only the devices.
 pub mod model {
     pub use crate::device_class;
 }

@@ -1,10 +1,10 @@
-//! The device of a CPU that compares with the counter itself: that of aarch64 and of riscv64.
+//! The coupled device of a CPU on aarch64 and riscv64, which compares with the counter that drives the time.
 
 use tickless_core::time::convert::Kilohertz;
 
 use super::{Device, KILOHERTZ};
 
-/// The frequency of the counter.
+/// Returns the frequency of the counter.
 #[inline]
 pub(crate) const fn kilohertz() -> Kilohertz {
     KILOHERTZ
@@ -15,12 +15,13 @@ pub(crate) const fn is_coupled() -> bool {
     true
 }
 
-/// Returns true if a write that moves the device ahead takes back an interrupt that was due under a mask.
+/// Returns true if a write that moves the device later withdraws an interrupt that was due while interrupts were
+/// masked.
 pub(crate) const fn takes_back() -> bool {
     true
 }
 
-/// Returns the resolution and range of the device, the same whether it takes deadlines or delays.
+/// Returns the resolution and range of the device, which are the same for deadlines and for delays.
 pub(crate) const fn device(_is_told_when: bool) -> Device {
     Device {
         hertz: KILOHERTZ.0 * 1_000,

@@ -1,4 +1,5 @@
-//! The differences between machines. Each of them has the same functions, and the rest of the kernel calls no others.
+//! The differences between machines. Each machine's module has the same functions, and the rest of the kernel calls
+//! only these.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -25,7 +26,7 @@ pub(crate) use riscv64::*;
 /// The resolution and range of a timer device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
-    /// Ticks a second.
+    /// The ticks of the device in a second.
     pub(crate) hertz: u32,
     /// The shortest and the longest delay, in ticks.
     pub(crate) min: u64,
@@ -42,5 +43,5 @@ pub(crate) struct Frame {
     pub(crate) goes_on: usize,
 }
 
-/// Sleeps for so many microseconds at most, and until an interrupt made the condition true.
+/// A function that sleeps until an interrupt made the condition true, for the given number of microseconds at most.
 pub(crate) type Wait = fn(u64, &dyn Fn() -> bool);

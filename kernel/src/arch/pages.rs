@@ -1,4 +1,5 @@
-//! Tables of pages: all memory where it is, for the kernel alone, and the pages of user mode for its programs, too.
+//! The page tables of the kernel, which map each address to itself. The kernel may access all memory; programs in user
+//! mode may access only the pages of user mode.
 //!
 //! ```text
 //!   root    512 times 1 GiB     devices, and the memory above that of the kernel
@@ -8,7 +9,8 @@
 //!
 //! # Safety
 //!
-//! *Tables*: the first CPU writes them, once, before any CPU translates by them. Afterwards only processors read them.
+//! *Tables*: the first CPU writes the tables once, before any CPU translates addresses by them. Afterwards only
+//! processors read the tables.
 
 use core::cell::UnsafeCell;
 use core::ptr;
@@ -24,7 +26,7 @@ unsafe extern "C" {
     static __user_end: u8;
 }
 
-/// The purpose of a piece of memory.
+/// The purpose of a range of memory, which decides the access rights in its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Registers of devices, for the kernel.
@@ -76,7 +78,7 @@ pub(super) fn user_start() -> usize {
     ptr::addr_of!(__user_start).addr()
 }
 
-/// Writes the table of 4 KiB pages around user mode. `entry` makes one for an address and a purpose.
+/// Writes the table of 4 KiB pages around user mode. `entry` makes the entry for an address and a purpose.
 pub(super) fn write_leaves(entry: fn(usize, Purpose) -> u64) -> &'static Table {
     let code = user_start()..ptr::addr_of!(user_stacks).addr();
     let stacks = code.end..ptr::addr_of!(__user_end).addr();
@@ -95,7 +97,7 @@ pub(super) fn write_leaves(entry: fn(usize, Purpose) -> u64) -> &'static Table {
 }
 
 /// Writes all tables, for the first `gigabytes`, and returns the address of the root. `entry` makes an entry that maps
-/// memory, and is told whether that is a single page; `table` one that refers to a table.
+/// memory, and receives a flag that is true for a single page; `table` makes an entry that refers to a table.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn write_all(
     gigabytes: usize,

@@ -1,8 +1,8 @@
-//! The hierarchy, and ticks that stop.
+//! The entry points of the migration hierarchy and of ticks that stop, to measure their size.
 //!
 //! # Safety
 //!
-//! *Placed*: the hierarchy places each group once, before it asks for it.
+//! *Placed*: the hierarchy stores each group once, before it reads the group.
 
 use core::cell::UnsafeCell;
 use core::hint::black_box;
@@ -116,7 +116,7 @@ fn part(tree: &'static Tree) -> bool {
     tree.clear_available(CpuId(0), Leaving::Offline).is_ok()
 }
 
-/// The end of each tick.
+/// Does the work of the end of each tick.
 fn serve(tree: &'static Tree, now: Instant) {
     if tree.remote_work_due(CpuId(0), now) {
         let mut budget = u32::MAX;
@@ -158,7 +158,7 @@ fn with_tick(
     }
 }
 
-/// Keeps all of it.
+/// Keeps all functions of this module in the image.
 pub(crate) fn keep() {
     black_box([
         plant as *const (),

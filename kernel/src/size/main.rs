@@ -1,9 +1,10 @@
 //! The timer core alone, to measure the text and data that a kernel pays for it.
 //!
 //! It is linked and never runs: its host has an atomic for a counter and one for a device. Each entry point that a
-//! kernel calls is a function here that the first one keeps, so the linker keeps what they need and nothing else. The
-//! feature `size` has those of the exact timers; `size-wheel` adds the coarse ones, `size-hierarchy` those that move
-//! coarse timers between CPUs and stop ticks. `cargo xtask kernel --sizes` builds and measures all three.
+//! kernel calls is called by a function here, and the first function, `_start`, refers to these functions. So the
+//! linker keeps the code that they need and nothing else. The feature `size` has the entry points of exact timers;
+//! `size-wheel` adds those of coarse timers, `size-hierarchy` those that move coarse timers between CPUs and stop
+//! ticks. `cargo xtask kernel --sizes` builds and measures all three.
 //!
 //! # Safety
 //!
@@ -108,18 +109,18 @@ fn cancel(core: Core, timer: &'static HrTimer<Function>) -> bool {
     Pin::static_ref(timer).cancel(core)
 }
 
-/// The interrupt of the device, and the end of an interrupt.
+/// Handles an interrupt of the device, and ends it.
 fn interrupt(core: Core) {
     let _report = core.interrupt(CpuId(0));
     core.flush_deferred(CpuId(0), Flush::KernelExit);
 }
 
-/// The interrupt of another CPU.
+/// Handles an interrupt of another CPU.
 fn kicked(core: Core) {
     core.retrigger(CpuId(0));
 }
 
-/// The first function: it keeps the others, and nothing runs.
+/// The first function: it refers to the others, so that the linker keeps them. It never runs.
 #[unsafe(no_mangle)]
 extern "C" fn _start() -> ! {
     black_box([

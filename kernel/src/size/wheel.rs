@@ -1,4 +1,4 @@
-//! The coarse timers.
+//! The entry points of coarse timers, to measure their size.
 
 use core::hint::black_box;
 use core::pin::Pin;
@@ -19,14 +19,14 @@ fn disarm(core: Core, timer: &'static WheelTimer<Function>) {
     let _was_armed = Pin::static_ref(timer).delete(core);
 }
 
-/// Each tick.
+/// Does the work of each tick.
 fn pass(core: Core, now: u64) {
     for kind in WheelKind::ALL {
         let _pass = core.run_wheel(CpuId(0), kind, Tick(now), u32::MAX);
     }
 }
 
-/// A CPU comes, sleeps, and wakes up.
+/// Brings a CPU online, lets it sleep, and wakes it up.
 fn online(core: Core, now: u64) {
     core.wheel_online(CpuId(0), Tick(now));
 }
@@ -39,7 +39,7 @@ fn wake(core: Core) {
     core.wheel_leave_idle(CpuId(0));
 }
 
-/// Keeps all of it.
+/// Keeps all functions of this module in the image.
 pub(crate) fn keep() {
     black_box([
         arm as *const (),

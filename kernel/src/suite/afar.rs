@@ -1,4 +1,4 @@
-//! A task that another CPU wakes: its start of the tick comes to the CPU of the tick as a kick (TICK-17).
+//! Tests of a task that another CPU wakes: the start of the tick reaches the CPU of the tick as a kick (TICK-17).
 
 use core::hint::black_box;
 
@@ -18,11 +18,11 @@ use crate::parameters::Parameters;
 /// Rounds of each kind.
 const ROUNDS: u64 = 8;
 const SLICE: Span = Span::from_millis(3);
-/// The task that never lets go of the CPU, and the one that the other CPU wakes.
+/// The number of the task that never gives up the CPU; the next number is the task that the other CPU wakes.
 const SPINS: usize = 0;
 const SLEEPS: usize = 1;
 
-/// Sleeps of the task, wake-ups by the other CPU, and those that the task saw.
+/// The sleeps of the task, the wake-ups by the other CPU, and the wake-ups that the task saw.
 static SLEPT: Count = Count::new();
 static WOKEN: Count = Count::new();
 static RAN: Count = Count::new();
@@ -51,7 +51,7 @@ fn sleep() {
     }
 }
 
-/// Computes until `is_over`, and never lets go of the CPU.
+/// Computes until `is_over` returns true, and never gives up the CPU.
 fn spin_until(is_over: impl Fn() -> bool) {
     let mut count = 0_u64;
     while !is_over() {
@@ -59,8 +59,8 @@ fn spin_until(is_over: impl Fn() -> bool) {
     }
 }
 
-/// Has the other CPU wake the task, and spins until that ran. In every second round the wake-up comes while this CPU is
-/// masked and about to decide: the decision starts the tick, and the kick comes behind it.
+/// Makes the other CPU wake the task, and spins until the task ran. In every second round the wake-up comes while this
+/// CPU is masked and about to decide: the decision starts the tick, and the kick comes afterwards.
 fn spin() {
     let machine = crate::machine::machine();
     for round in 0..2 * ROUNDS {
@@ -92,8 +92,8 @@ fn spin() {
     arch::restore(before);
 }
 
-/// A tick that another CPU asks for is started by a kick, or is not where the CPU started one meanwhile: and either way
-/// the task that spins makes room.
+/// A tick that another CPU requests is started by a kick, unless the CPU of the tick started a tick meanwhile. In both
+/// cases the spinning task is preempted.
 pub(super) fn afar(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     let wants = [Want::Share(Weight::UNIT, Request::clamped(SLICE)); 2];
     let ran = tasks::run(Tick::WHOLE, &wants, body);

@@ -1,4 +1,4 @@
-//! The two classes of tasks of a CPU: those with a reservation run before those of the fair queue.
+//! The two scheduling classes of a CPU: tasks with a reservation run before the tasks of the fair queue.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,13 +11,13 @@ use tickless_sched::deadline::{
 use tickless_sched::fair::{Rules, Slice};
 use tickless_sched::{Entity, FairQueue, Request, RunTime, Weight};
 
-/// The part of the CPU that reservations may come to: the fair tasks have the rest.
+/// The greatest share of the CPU that reservations may take together: the fair tasks have the rest.
 const LIMIT: Bandwidth = Bandwidth::percent(95);
 
-/// A task's want of the CPU.
+/// A task's claim on the CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Want {
-    /// A share, according to its weight, a slice at a time.
+    /// A share of the CPU by weight, with the length of a slice.
     Share(Weight, Request),
     /// A runtime in each period.
     Reserved(Reservation),
@@ -29,7 +29,7 @@ enum Place {
     Reserved(Pin<Box<Server<usize>>>),
 }
 
-/// The rest of the time of the running task.
+/// The time that the running task has left.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rest {
     Slice(Slice),
@@ -40,9 +40,9 @@ pub(super) enum Rest {
 pub(super) struct Classes {
     reserved: DeadlineQueue<usize>,
     fair: FairQueue<usize>,
-    /// The places of all tasks, by number. The queues are dropped before.
+    /// The places of all tasks, by number. The queues are dropped before the places.
     places: Vec<Place>,
-    /// True if the task that runs has a reservation.
+    /// True if the running task has a reservation.
     runs_reserved: bool,
 }
 
@@ -51,7 +51,7 @@ impl Classes {
     ///
     /// # Errors
     ///
-    /// When the reservations come to more than 95 % of the CPU.
+    /// When the reservations together exceed 95 % of the CPU.
     pub(super) fn new(wants: &[Want]) -> Result<Self, Rejected> {
         let [key] = Realm::new().keys();
         let mut classes = Self {
@@ -72,11 +72,12 @@ impl Classes {
         Ok(classes)
     }
 
-    /// Puts a task into its queue that is new, wakes up, or ran and can go on; true if it preempts the one that runs.
+    /// Puts a task into its queue when it is new, wakes up, or ran and can continue; returns true if it preempts the
+    /// running task.
     ///
     /// # Panics
     ///
-    /// When it is in its queue.
+    /// When the task is in its queue already.
     pub(super) fn enqueue(&mut self, task: usize, now: RunTime) -> bool {
         match &self.places[task] {
             Place::Fair(entity) => {
@@ -92,11 +93,11 @@ impl Classes {
         }
     }
 
-    /// The task that runs sleeps.
+    /// Puts the running task to sleep.
     ///
     /// # Panics
     ///
-    /// When another one runs.
+    /// When another task runs.
     pub(super) fn sleep(&mut self, task: usize, now: RunTime) {
         let slept = match &self.places[task] {
             Place::Fair(entity) => self.fair.sleep(entity.as_ref(), now).map(drop),
@@ -105,7 +106,8 @@ impl Classes {
         slept.expect("the task that runs sleeps");
     }
 
-    /// Takes out the task that runs next, when the one that ran was put back, or put to sleep, or has finished.
+    /// Takes the task that runs next out of its queue. Before the call, the task that ran was put back, was put to
+    /// sleep, or has finished.
     pub(super) fn pick(&mut self, now: RunTime) -> Option<usize> {
         if self.reserved.admitted() == Bandwidth::NONE {
             return self.fair.pick(now);
@@ -120,7 +122,7 @@ impl Classes {
         self.fair.pick(now)
     }
 
-    /// Returns what the task that runs may have until another one has to run; `None` if none runs.
+    /// Returns the time that the running task has until another task has to run; `None` if no task runs.
     pub(super) fn rest(&mut self, now: RunTime) -> Option<Rest> {
         if self.runs_reserved {
             return Some(Rest::Runtime(self.reserved.account(now).left()));
@@ -138,21 +140,21 @@ impl Classes {
         self.runs_reserved
     }
 
-    /// Returns the begin of the first period in which a task has runtime again that has spent its own.
+    /// Returns the earliest begin of a period in which a task that has spent its runtime gets new runtime.
     pub(super) fn next_replenishment(&self) -> Option<RunTime> {
         self.reserved.next_replenishment()
     }
 
-    /// Reserves more of the CPU, for a task that does not exist.
+    /// Reserves more of the CPU, without a task for it.
     ///
     /// # Errors
     ///
-    /// When it is too much.
+    /// When the reservations together would be too much.
     pub(super) fn reserve(&mut self, reservation: Reservation) -> Result<(), Rejected> {
         self.reserved.admit(reservation).map(drop)
     }
 
-    /// Gives the reservation of a task back that is in no queue; true if it had one.
+    /// Gives up the reservation of a task that is in no queue; returns true if the task had a reservation.
     pub(super) fn dismiss(&mut self, task: usize) -> bool {
         match &self.places[task] {
             Place::Fair(_) => false,

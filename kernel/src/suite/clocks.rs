@@ -1,4 +1,4 @@
-//! The counter that all CPUs share, and the switch of the counter that drives the time.
+//! Tests of the counter that all CPUs share, and of the switch of the counter that drives the time.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ fn counted(sharing: &Sharing, before: [u64; 3]) -> [u64; 3] {
     core::array::from_fn(|place| now[place] - before[place])
 }
 
-/// Has each other CPU do `job`, and the first one, too; returns when all did.
+/// Executes `job` on all CPUs, the first one too; returns when all CPUs have finished.
 fn on_all(machine: &'static Machine, job: fn()) {
     let jobs = |cpu: usize| machine.host().local(cpu).jobs.get();
     let before: alloc::vec::Vec<u64> = (1..machine.cpus()).map(jobs).collect();
@@ -45,7 +45,7 @@ fn on_all(machine: &'static Machine, job: fn()) {
 const READS: u64 = 200;
 /// The latest value that any CPU has returned from a read, plus one.
 static LATEST: AtomicU64 = AtomicU64::new(0);
-/// Reads that returned less than one that was over before they began.
+/// Reads that returned less than another read that was over before they began.
 static WRONG: AtomicU64 = AtomicU64::new(0);
 
 fn read_many() {
@@ -66,8 +66,8 @@ fn is_before(one: u64, other: u64) -> bool {
     (one.wrapping_sub(other) as u32).cast_signed() < 0
 }
 
-/// All CPUs read the shared counter at once. One of them reads it for those that wait, under a mask; those wait with
-/// interrupts let in; and what comes in spite of the mask reads it itself.
+/// All CPUs read the shared counter at once. One CPU reads the device for all waiting CPUs, with interrupts masked. The
+/// waiting CPUs have interrupts unmasked. An interrupt that comes in spite of the mask reads the device itself.
 pub(super) fn combined(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let cpus = machine.cpus() as u64;
     let pair = machine.host().clock().pair();
@@ -96,7 +96,8 @@ pub(super) fn combined(machine: &'static Machine, parameters: &Parameters) -> Ve
     on_top_of_holder(machine)
 }
 
-/// An interrupt that no mask holds back comes while the counter is locked, and reads the clock that it drives.
+/// An interrupt that no mask holds back comes while the shared counter is locked, and reads the clock that the counter
+/// drives.
 fn on_top_of_holder(machine: &'static Machine) -> Verdict {
     let host = machine.host();
     let pair = host.clock().pair();
@@ -142,7 +143,7 @@ fn watch_time() {
     }
 }
 
-/// Has an emulator that executes CPUs by turns run another one.
+/// Lets an emulator that executes one CPU at a time switch to another CPU.
 fn let_others_run() {
     if arch::PAUSE_YIELDS {
         arch::relax();
@@ -154,7 +155,7 @@ fn let_others_run() {
     arch::restore(before);
 }
 
-/// The mark of the CPU that reads the clock for long, set at the beginning of the reading and at its end.
+/// Set by the CPU that reads the clock for long, at the beginning of the reading and at its end.
 static IS_IN: Note = Note::new();
 static IS_OUT: Note = Note::new();
 
@@ -175,7 +176,7 @@ fn read_long() {
     });
 }
 
-/// The counter that drives the time is switched, to and fro, while other CPUs read the clock and timers fire.
+/// The counter that drives the time is switched back and forth while other CPUs read the clock and timers fire.
 pub(super) fn switch(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let host = machine.host();
     let early = kept(Count::new());
@@ -228,7 +229,8 @@ pub(super) fn switch(machine: &'static Machine, parameters: &Parameters) -> Verd
     Ok(())
 }
 
-/// One switch: the guard is on only with the counter that is read inline, and no time is lost or won.
+/// Makes one switch: the guard is on only while the counter that is read inline drives the time, and no time is lost or
+/// gained.
 fn switch_once(machine: &'static Machine, parameters: &Parameters, round: u64) -> Verdict {
     let clock = machine.host().clock();
     let (to, expected): (CounterId, _) = if round.is_multiple_of(2) {
@@ -265,7 +267,7 @@ fn switch_once(machine: &'static Machine, parameters: &Parameters, round: u64) -
     Ok(())
 }
 
-/// A switch is not over before the readings are that may have found the guard on, interrupted or not.
+/// A switch waits for the end of all readings that may have found the guard on, interrupted or not.
 fn wait_for_reading(machine: &'static Machine) -> Verdict {
     let local = machine.host().local(1);
     let before = local.jobs.get();
@@ -299,7 +301,8 @@ fn tick_along() {
     machine.end_tick();
 }
 
-/// Reads of the shared counter at each tick of a CPU, when it drives the time: direct, and combined.
+/// Measures the reads of the shared counter at each tick of a CPU, while the counter drives the time: direct, and
+/// combined.
 pub(super) fn measure(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     let host = machine.host();
     let sharing = host.clock().pair().sharing();

@@ -1,4 +1,5 @@
-//! Coarse timers: ticks that drive the wheels, stop where nothing happens, and CPUs that look after idle ones.
+//! Tests of coarse timers: ticks that drive the wheels and stop when a CPU idles, and CPUs that run the timers of idle
+//! ones.
 
 use core::pin::Pin;
 
@@ -42,7 +43,7 @@ where
     Pin::static_ref(kept(WheelTimer::new(kind, function)))
 }
 
-/// Coarse timers from one tick to 400 fire when they are over, and at most one slot of their level later.
+/// Coarse timers of 1 to 400 ticks fire when their time is over, and at most one slot of their level later.
 pub(super) fn wheel(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMERS: u64 = 400;
     let (fired, early) = (kept(Count::new()), kept(Count::new()));
@@ -81,7 +82,7 @@ pub(super) fn wheel(machine: &'static Machine, parameters: &Parameters) -> Verdi
     Ok(())
 }
 
-/// CPUs that idle stop their tick: ten seconds without one.
+/// CPUs that idle stop their tick, and run ten seconds without a tick.
 pub(super) fn tickless(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     ticking(machine, || {
         // All CPUs go to sleep meanwhile.
@@ -156,7 +157,7 @@ const EACH: u64 = 20;
 static BY_FIRST: Count = Count::new();
 static BY_OTHERS: Count = Count::new();
 static EARLY: Count = Count::new();
-/// The ticks at which some fired, and the last of them.
+/// The ticks at which some timers fired, and the last of these ticks.
 static INSTANTS: Count = Count::new();
 static LAST: Count = Count::new();
 
@@ -186,8 +187,8 @@ fn arm_globals() {
     }
 }
 
-/// Waits for `is_over` as a CPU that is awake: its tick runs, and it looks after others. Between two ticks it does not
-/// poll, which costs the emulator much.
+/// Waits until `is_over` returns true, as a CPU that is awake: its tick runs, and it runs the timers of other CPUs.
+/// Between two ticks it does not poll, which costs the emulator much.
 pub(super) fn wait_awake(is_over: impl Fn() -> bool) {
     let before = arch::mask();
     while !is_over() {
@@ -196,7 +197,8 @@ pub(super) fn wait_awake(is_over: impl Fn() -> bool) {
     arch::restore(before);
 }
 
-/// Arms global timers on the first `cpus` CPUs but this one, and returns the number of those. This one stays awake.
+/// Arms global timers on the first `cpus` CPUs except this one, and returns the number of the timers. This CPU stays
+/// awake.
 fn arm_on(machine: &'static Machine, cpus: usize) -> u64 {
     for count in [&BY_FIRST, &BY_OTHERS, &EARLY] {
         count.set(0);
@@ -234,7 +236,7 @@ pub(super) fn served(machine: &'static Machine, _parameters: &Parameters) -> Ver
     })
 }
 
-/// All CPUs sleep: the last one wakes up for the timers of all, and none is lost.
+/// All CPUs sleep: the last CPU that went to sleep wakes up for the timers of all, and no timer is lost.
 pub(super) fn asleep(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     ticking(machine, || {
         let all = arm_on(machine, machine.cpus());
@@ -296,7 +298,8 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
     })
 }
 
-/// A CPU whose tick runs and that has nothing due raises no soft stage; without the look at its wheels each tick would.
+/// A CPU whose tick runs and that has nothing due raises no soft stage; without the check of its wheels each tick would
+/// raise one.
 pub(super) fn lockless(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TICKS: u64 = 200;
     ticking(machine, || {

@@ -40,7 +40,7 @@ fn on_a_thread(hosts: usize) -> Verdict {
     Ok(())
 }
 
-/// The cases of which the kernel has what they need, and which it is not made for: the suite, the case, and the reason.
+/// The cases that are left out although the kernel has what they need: the suite, the case, and the reason.
 const EXCEPT: &[(&str, &str, &str)] = &[(
     "interrupt",
     "an_interrupt_can_be_executed_for_another_cpu",
@@ -52,7 +52,8 @@ static KERNEL: Thread = Thread::running();
 static SUITES: Late<Thread> = Late::new();
 /// The cases that ran.
 static RAN: Count = Count::new();
-/// The argument of a thread that runs the suites for the kernel's own host, and for those of the rig.
+/// The argument of the thread that runs the suites for the kernel's own host, and of the thread that runs them for the
+/// hosts of the rig.
 const OWN: usize = 0;
 #[cfg(feature = "conformance-rig")]
 const OF_THE_RIG: usize = 1;
@@ -72,11 +73,11 @@ fn run_all(hosts: usize) {
     }
 }
 
-/// A suite on its way.
+/// The progress of a suite that runs.
 struct Progress {
     suite: &'static Suite,
     passed: usize,
-    /// The counter of the machine when it began.
+    /// The value of the machine's counter when the suite began.
     began: u64,
 }
 
@@ -89,8 +90,8 @@ impl Progress {
     }
 }
 
-/// Runs the cases of which `H` has what they need, and returns how many there were. Each one that is left out is named
-/// with the reason, and each suite when it is over.
+/// Runs the cases whose needs `H` fulfils, and returns their number. Prints each case that is left out, with the
+/// reason, and each suite when it has finished.
 fn run<H: Host>() -> u64 {
     let (mut ran, mut all) = (0, 0);
     let mut progress: Option<Progress> = None;

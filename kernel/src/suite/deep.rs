@@ -1,4 +1,4 @@
-//! CPUs whose own timer stops while they sleep, and the comparator that wakes them.
+//! Tests of CPUs whose own timer stops while they sleep, and of the comparator that wakes them.
 
 use core::pin::Pin;
 
@@ -20,11 +20,11 @@ const TIMERS: u64 = 20;
 
 type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 
-/// Firings by CPU, and how many of them were early.
+/// The firings on each CPU, and the number of firings that were early.
 static FIRED: [Count; 256] = [const { Count::new() }; 256];
 static WRONG: Count = Count::new();
 
-/// Starts the timers of the executing CPU: some of them at the same instants as those of others.
+/// Starts the timers of the executing CPU; some have the same instants as timers of other CPUs.
 fn start_all() {
     let machine = machine();
     let cpu = arch::cpu() as u64;

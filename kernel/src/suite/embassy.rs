@@ -1,7 +1,9 @@
-//! An executor of embassy as a guest: its tasks sleep in the timers of the kernel, and each wakes at its instant.
+//! Tests of an executor of embassy as a guest: its tasks sleep by the timers of the kernel, and each wakes at its
+//! instant.
 //!
-//! The executor runs on the CPU that sleeps when there is nothing to do, and as a thread beside others that never let
-//! go of the CPU: one with a reservation is called at once, one of the fair class when its turn comes.
+//! The executor runs alone on a CPU that sleeps between wake-ups, and as a thread together with threads that never give
+//! up the CPU. A thread with a reservation runs at once when it is woken; a thread of the fair class waits for its
+//! turn.
 
 use alloc::boxed::Box;
 
@@ -22,21 +24,22 @@ use crate::late::Late;
 use crate::machine::{Machine, machine};
 use crate::parameters::Parameters;
 
-/// The executor that the first CPU polls, and those of threads.
+/// The number of the executor that the first CPU polls, and the numbers of the executors of threads.
 const ALONE: usize = 0;
 const IN_THREAD: usize = 1;
-/// The thread that has an executor; the others compute.
+/// The number of the thread that has an executor; the other threads compute.
 const GUEST: usize = 0;
-/// Ticks of a ticker, and the time between two.
+/// The number of ticks of a ticker, and the time between two ticks.
 const TICKS: u64 = 40;
 const EVERY: Duration = Duration::from_millis(1);
 /// Lengths of the sleeps of each task that sleeps, in microseconds: whole counts of each machine.
 const SLEEPS: [u64; 4] = [40, 170, 332, 1_010];
 const TIMES: u64 = 10;
-/// Nanoseconds from an instant to the task that waits for it: the interrupt, the callback, the waker, the switch to the
-/// thread and the poll. Where several tasks wait another one may be at it.
+/// The greatest time in nanoseconds from an instant to the run of the task that waits for it. The time covers the
+/// interrupt, the callback, the waker, the switch to the thread and the poll, and the polls of other tasks that wait,
+/// too.
 const LATE_MAX: u64 = 8_000;
-/// Waits of a hundred, at least, whose interrupt finds no other one at it.
+/// The percentage of waits, at least, whose interrupt is not delayed by another interrupt.
 const IN_TIME: u64 = 85;
 
 /// True if an executor was pended since its last poll.
@@ -45,14 +48,14 @@ static IS_PENDED: Note = Note::new();
 static IS_ASLEEP: Note = Note::new();
 /// Tasks that are not over.
 static LEFT: Count = Count::new();
-/// Interrupts that were entered behind the instant that they are for as late as any.
+/// Interrupts that were entered as late after their instant as the machine always is.
 static EXACT: Count = Count::new();
 
 static LATE: [Late<Spread>; 3] = [const { Late::new() }; 3];
-/// The number of the spread that is written.
+/// The number of the spread that the run writes.
 static WAY: Count = Count::new();
 
-/// The executor of the number has something to do.
+/// Notes that the executor with this number has work.
 pub(crate) fn pended(number: usize) {
     IS_PENDED.leave();
     if number == IN_THREAD && IS_ASLEEP.take() {
@@ -63,7 +66,7 @@ pub(crate) fn pended(number: usize) {
     }
 }
 
-/// Notes how late it is.
+/// Notes the lateness of a wait that was due at `due`.
 fn note(due: Instant) {
     let late = Instant::now().checked_duration_since(due);
     if let (Some(spread), Some(late)) = (LATE[WAY.get() as usize].get(), late) {
@@ -77,7 +80,7 @@ fn note(due: Instant) {
     ));
 }
 
-/// Sleeps some times for so many microseconds.
+/// Sleeps several times for `micros` microseconds.
 async fn sleep(micros: u64) {
     for _ in 0..TIMES {
         let due = Instant::now() + Duration::from_micros(micros);
@@ -111,7 +114,7 @@ async fn try_timeouts() {
     }
 }
 
-/// Begins the way of the number, which has so many tasks.
+/// Begins the run with the number `way`, which has `tasks` tasks.
 fn begin(way: usize, tasks: u64) -> &'static Spread {
     WAY.set(way as u64);
     LEFT.set(tasks);
@@ -119,7 +122,7 @@ fn begin(way: usize, tasks: u64) -> &'static Spread {
     LATE[way].set(Box::new(Spread::new()))
 }
 
-/// Runs an executor on the CPU, which sleeps while none of its tasks was woken.
+/// Runs an executor on the CPU, which sleeps between the wake-ups of the tasks.
 fn alone(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let late = begin(0, SLEEPS.len() as u64 + 2);
     let mut guest = Guest::new(ALONE);
@@ -167,7 +170,7 @@ fn alone(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     Ok(())
 }
 
-/// The thread with the executor, and those that compute until its tasks are over.
+/// The body of the threads: one runs the executor, and the others compute until its tasks have finished.
 fn body(task: usize) {
     if task == GUEST {
         let mut guest = Guest::new(IN_THREAD);
@@ -191,7 +194,7 @@ fn body(task: usize) {
     arch::restore(before);
 }
 
-/// Runs an executor as a thread beside two that compute.
+/// Runs an executor as a thread together with two threads that compute.
 fn beside(way: usize, name: &str, guest: Want) -> Result<&'static Spread, alloc::string::String> {
     let late = begin(way, 1);
     let fair = Want::Share(Weight::UNIT, Request::DEFAULT);
@@ -210,7 +213,7 @@ fn beside(way: usize, name: &str, guest: Want) -> Result<&'static Spread, alloc:
     Ok(late)
 }
 
-/// An executor alone, as a thread with a reservation, and as one of the fair class.
+/// Tests an executor alone, as a thread with a reservation, and as a thread of the fair class.
 pub(super) fn embassy(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     alone(machine, parameters)?;
     let [runtime, period] = [100, 1_000].map(Span::from_micros);

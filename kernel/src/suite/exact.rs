@@ -17,12 +17,12 @@ use crate::idle;
 use crate::machine::{Machine, machine};
 use crate::parameters::Parameters;
 
-/// The delay of timers that must not fire before their test has looked.
+/// The delay of timers that must not fire before their test has checked them.
 const AHEAD: Span = Span::from_millis(10);
 /// The longest time between two counts of any machine, in nanoseconds.
 const GRID: i64 = 400;
 
-/// The next instant that is on a count of the machine's counter, `AHEAD` of now.
+/// Returns the next instant that is `AHEAD` from now or later and on a count of the machine's counter.
 pub(super) fn on_grid(machine: &Machine) -> Instant {
     let soon = machine.now().saturating_add(AHEAD).as_nanos();
     Instant::from_nanos(soon - soon % GRID)
@@ -34,7 +34,7 @@ pub(super) fn lateness_of_entry(host: &Host, deadline: Instant) -> Option<u64> {
     (entered >= deadline).then(|| entered.saturating_since(deadline).as_nanos())
 }
 
-/// A timer that fires 10,000 times, each 100 µs: how late the interrupt is entered, and its callback called.
+/// Measures how late the interrupts and the callbacks of a timer are that fires 10,000 times, every 100 µs.
 pub(super) fn lateness(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMES: u64 = 10_000;
     const EVERY: Span = Span::from_micros(100);
@@ -102,7 +102,7 @@ pub(super) fn lateness(machine: &'static Machine, parameters: &Parameters) -> Ve
     Ok(())
 }
 
-/// A thousand timers with drawn deadlines, started in the order of the draw.
+/// A thousand timers with random deadlines fire in the order of their deadlines.
 pub(super) fn order(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMERS: u64 = 1_000;
     const WITHIN: u64 = 50_000_000;
@@ -158,7 +158,7 @@ pub(super) fn order(machine: &'static Machine, parameters: &Parameters) -> Verdi
     Ok(())
 }
 
-/// A callback of the soft stage runs with interrupts let in, and a timer of the hard stage interrupts it.
+/// A callback of the soft stage runs with interrupts unmasked, and a timer of the hard stage interrupts it.
 pub(super) fn soft(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     let (was_masked, is_hard_over, is_over) = (
         kept(Note::default()),
@@ -200,7 +200,8 @@ pub(super) fn soft(machine: &'static Machine, _parameters: &Parameters) -> Verdi
     Ok(())
 }
 
-/// A timer that is due under a mask and is started again for later fires once, and then.
+/// A timer that is due while interrupts are masked, and is restarted for a later deadline, fires once, at the later
+/// deadline.
 pub(super) fn moved(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     let fired = kept(Count::default());
     let host = machine.host();
@@ -231,7 +232,8 @@ pub(super) fn moved(machine: &'static Machine, _parameters: &Parameters) -> Verd
     Ok(())
 }
 
-/// A task starts and cancels timers while another one fires each five microseconds, on top of whatever the task is at.
+/// A task starts and cancels timers while another timer fires every five microseconds and interrupts the task at any
+/// instruction.
 pub(super) fn storm(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMES: u32 = 2_000;
     const EVERY: Span = Span::from_micros(5);
@@ -264,7 +266,8 @@ pub(super) fn storm(machine: &'static Machine, parameters: &Parameters) -> Verdi
     Ok(())
 }
 
-/// Timers that are due at every moment of the way from the last look to the sleep: none is slept through.
+/// Timers that become due at each moment between the last check of idle and the sleep: the CPU never sleeps through a
+/// timer.
 pub(super) fn sweep(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     const STEPS: u64 = 1_000;
     let fired = kept(Count::new());
@@ -343,7 +346,7 @@ fn start_two() {
     let _started = second.start(timers, Start::after(AHEAD.saturating_add(AHEAD)).pinned());
 }
 
-/// A timer of another CPU is cancelled from here, and one that is not fires there.
+/// A timer of another CPU is cancelled from here, and a timer that is not cancelled fires there.
 pub(super) fn remote(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     machine.call_on(1, start_two);
     let cancel = Pin::static_ref(&CANCELLED).try_cancel(machine.timers);

@@ -1,5 +1,5 @@
-//! A little more time for a thread in a critical section, whose slice ends meanwhile: it is not preempted there, once,
-//! and for 20 µs at most (FLUSH-7).
+//! Tests of slice extensions: a thread whose slice ends in a critical section is not preempted there, once, and for 20
+//! µs at most (FLUSH-7).
 
 use alloc::boxed::Box;
 use core::pin::Pin;
@@ -20,43 +20,43 @@ use crate::late::Late;
 use crate::machine::{Machine, machine};
 use crate::parameters::Parameters;
 
-/// The thread that has critical sections, one behind the other. The other one looks whether it is in one.
+/// The thread that has critical sections, one after the other. The other thread checks whether it is inside a section.
 const HOLDS: usize = 0;
 const SLICE: Span = Span::from_micros(200);
-/// Slices of the first thread in each way.
+/// Slices of the first thread in each run.
 const SLICES: u64 = 20;
-/// A section that is over before an extension is, and one that takes longer than a slice.
+/// The length of a section that ends before an extension does, and of a section that takes longer than a slice.
 const SHORT: Span = Span::from_micros(6);
 const LONG: Span = Span::from_micros(330);
-/// Nanoseconds that the interrupt, the decision and the switch take at most, behind the end of a slice.
+/// The nanoseconds that the interrupt, the decision and the switch take at most after the end of a slice.
 const SWITCH_MAX: u64 = 8_000;
-/// A tick that comes so long behind another one is not the end of an extension.
+/// The least time between two ticks of which the second is not the end of an extension.
 const BETWEEN: Span = Span::from_micros(100);
-/// Two readings of the counter with so much between them were interrupted by the other thread.
+/// The least time between two readings of the counter that shows that the other thread ran in between.
 const GAP: Span = Span::from_micros(20);
 
 /// The tick, whose callback notes when a slice ends.
 static TICK: HrTimer<Function> = HrTimer::with_setup(SETUP, false, ends);
-/// The length of a section, in counts, and whether the thread asks for more time in it.
+/// The length of a section, in counts, and a flag that says whether the thread asks for more time in it.
 static LENGTH: Count = Count::new();
 static ASKS: Note = Note::new();
-/// True while the first thread is in a section, and when it has finished.
+/// True while the first thread is in a section, and a flag that it has finished.
 static IS_INSIDE: Note = Note::new();
 static IS_OVER: Note = Note::new();
-/// The counter at the entry of the last tick that ended a slice, and no extension.
+/// The counter at the entry of the last tick that ended a slice, but not an extension.
 static SLICE_END: Count = Count::new();
 
 /// The observations of the other thread.
 #[derive(Debug)]
 struct Seen {
-    /// Times that it went on, and found the first thread in a section.
+    /// The number of times that the second thread continued and found the first one in a section.
     found: Count,
-    /// The time from the end of the slice of the first thread until it went on.
+    /// The time from the end of the first thread's slice until the second thread continued.
     delay: Spread,
 }
 
 static SEEN: [Late<Seen>; 3] = [const { Late::new() }; 3];
-/// The number of the way that runs.
+/// The number of the current run.
 static WAY: Count = Count::new();
 
 fn ends(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
@@ -82,7 +82,7 @@ fn body(task: usize) {
     arch::restore(before);
 }
 
-/// Has sections, until it was preempted often enough.
+/// Executes critical sections until the thread was preempted often enough.
 fn hold() {
     let (gap, asks) = (counts(GAP), ASKS.is_there());
     let (mut slices, mut last) = (0, arch::counter());
@@ -110,7 +110,7 @@ fn hold() {
     IS_OVER.leave();
 }
 
-/// Notes whether the first thread is in a section, each time that the CPU is taken from that.
+/// Checks, each time that the thread gets the CPU, whether the first thread is in a section.
 fn look() {
     let Some(seen) = SEEN[WAY.get() as usize].get() else {
         return;
@@ -129,7 +129,7 @@ fn look() {
     }
 }
 
-/// Runs both threads one way; returns what the second one saw, and the number of extensions.
+/// Runs both threads once; returns the observations of the second thread, and the number of extensions.
 fn run(way: usize, asks: bool, length: Span) -> (&'static Seen, u64) {
     let seen = SEEN[way].set(Box::new(Seen {
         found: Count::new(),
@@ -152,7 +152,7 @@ fn run(way: usize, asks: bool, length: Span) -> (&'static Seen, u64) {
     (seen, extended)
 }
 
-/// A thread with short sections, without a wish and with one, and one with long sections.
+/// Tests threads with short sections that do not ask for more time, that ask for it, and with long sections.
 pub(super) fn extended(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let local = machine.host().here();
     let miswritten = local.miswritten.get();

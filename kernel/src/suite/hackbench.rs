@@ -1,6 +1,8 @@
-//! The load that the simulator foretells: what `cargo xtask kernel --hackbench` compares.
+//! The measurement of hackbench's load in the kernel, which `cargo xtask kernel --hackbench` compares with the
+//! prediction of the simulator.
 //!
-//! One line is one run of the load: the bytes of a message, the way, and the counts. The command takes medians.
+//! Each printed line is one run of the load: the bytes of a message, the set of mechanisms, and the counts. The command
+//! takes medians.
 
 use tickless_core::time::Span;
 use tickless_sched::Request;
@@ -11,14 +13,14 @@ use crate::console::say;
 use crate::machine::Machine;
 use crate::parameters::Parameters;
 
-/// Runs of each way and size.
+/// The number of runs of each set of mechanisms and size.
 const ROUNDS: u32 = 7;
 /// Bytes of a message: a round of a loop for each, on each side.
 const BYTES: [u32; 6] = [8, 16, 32, 64, 128, 256];
-/// The ways: all mechanisms, none of them, and no tick.
+/// The sets of mechanisms that are measured: all, none, and no tick.
 const CHOSEN: [usize; 3] = [0, 4, 5];
 
-/// Runs each way with messages of each size, by turns.
+/// Runs each set of mechanisms with messages of each size, in rotation.
 pub(super) fn hackbench(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     say!("  bytes, way, decisions, starts, kept, writes, interrupts, spurious, us");
     for bytes in BYTES {

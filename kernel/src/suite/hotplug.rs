@@ -1,4 +1,4 @@
-//! CPUs that leave and come back.
+//! Tests of CPUs that go offline and come back.
 
 use core::pin::Pin;
 
@@ -28,7 +28,8 @@ fn start() {
     let _started = Pin::static_ref(&ORPHAN).start(machine().timers, Start::after(after).pinned());
 }
 
-/// A CPU goes offline, and its timer fires on another one, in time; it comes back, and its next one fires there.
+/// A CPU goes offline, and its timer fires on another CPU, in time. When the CPU comes back, its next timer fires
+/// there.
 pub(super) fn hotplug(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     machine.call_on(1, || {
         start();

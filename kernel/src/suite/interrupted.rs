@@ -1,5 +1,5 @@
-//! Threads of equal weight, of which one has all of the interrupts: neither is charged for them, so that both have as
-//! much of the CPU as the other.
+//! A test of the accounting of interrupt time: of two threads of equal weight, one gets all interrupts. Neither thread
+//! is charged for them, so both have the same time on the CPU.
 
 use core::hint::black_box;
 use core::pin::Pin;
@@ -17,25 +17,25 @@ use crate::host::Count;
 use crate::machine::{Machine, machine};
 use crate::parameters::Parameters;
 
-/// The thread whose time is interrupted, and not only by ticks.
+/// The thread that all interrupts of the test hit, and not only its ticks.
 const DISTURBED: usize = 0;
 const LENGTH: Span = Span::from_millis(600);
 const SLICE: Span = Span::from_millis(3);
-/// The distance of two interrupts, and the time that each takes of the thread.
+/// The time between two interrupts, and the time that each takes from the thread.
 const PERIOD: Span = Span::from_micros(100);
 const WORK: Span = Span::from_micros(30);
-/// The most that a thread may have more or less than half, in thousandths of all: a slice of 3 ms is 5.
+/// The greatest difference of a thread's time from one half, in thousandths of the whole: a slice of 3 ms is 5.
 const MOST_OFF: u64 = 8;
 
 static COUNTS: [Count; 2] = [const { Count::new() }; 2];
 /// The thread that runs.
 static RUNS: Count = Count::new();
-/// Interrupts that took time of the one.
+/// Interrupts that took time of the disturbed thread.
 static TOOK: Count = Count::new();
 static TIMER: HrTimer<Function> =
     HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, disturb);
 
-/// Works for long, in an interrupt of the one thread.
+/// Spends much time in an interrupt of the disturbed thread.
 fn disturb(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     if RUNS.get() == DISTURBED as u64 {
         TOOK.add(1);
@@ -58,7 +58,7 @@ fn spin(task: usize) {
     }
 }
 
-/// Two threads that spin, and a timer whose callback takes three tenths of the time of one of them.
+/// Runs two threads that spin, and a timer whose callback takes three tenths of the time of one thread.
 pub(super) fn interrupted(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let timer = Pin::static_ref(&TIMER);
     let _started = timer.start(machine.timers, Start::after(PERIOD).pinned());

@@ -1,4 +1,4 @@
-//! The tests of the kernel, and the report that they write.
+//! The tests of the kernel, and the report of their results.
 //!
 //! Each test is a function that the first CPU runs. Its output is the same in each run where [one instruction takes one
 //! nanosecond](Parameters::is_exact), and the command compares runs.
@@ -64,7 +64,7 @@ struct Test {
     is_extra: bool,
 }
 
-/// A test that runs when it is asked for by its name alone.
+/// Describes a test that runs only when its name is requested.
 const fn extra(name: &'static str, cpus: usize, seconds: u64, run: Function) -> Test {
     Test {
         is_extra: true,
@@ -82,7 +82,7 @@ const fn test(name: &'static str, cpus: usize, seconds: u64, run: Function) -> T
     }
 }
 
-/// All tests, in their order: those without a tick come first.
+/// All tests, in their order: the tests that run without a tick are first.
 const TESTS: &[Test] = &[
     test("lateness", 1, 2, exact::lateness),
     test("order", 1, 1, exact::order),
@@ -227,14 +227,14 @@ fn introduce(machine: &Machine, parameters: &Parameters) {
     );
 }
 
-/// Ends the run if more than `seconds` of guest time pass.
+/// Ends the run when more than `seconds` of guest time pass.
 fn limit(parameters: &Parameters, seconds: u64) {
     let patience = if parameters.is_exact { 1 } else { PATIENCE };
     let counts = u64::from(arch::kilohertz().0) * 1_000 * seconds * patience;
     arch::set_watchdog(arch::counter() + counts);
 }
 
-/// A timer for a test, which may be left to itself.
+/// A timer for a test, which lives as long as the kernel.
 type TestTimer<F> = Pin<&'static HrTimer<F>>;
 
 /// Makes a timer that lives as long as the kernel.
@@ -252,7 +252,7 @@ fn kept<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// The least and the greatest of some spans, and how many there were. One CPU notes them.
+/// The least and the greatest of some spans, and their number. One CPU records the spans.
 #[derive(Debug)]
 struct Spread {
     least: Count,

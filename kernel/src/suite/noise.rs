@@ -1,4 +1,5 @@
-//! The interrupts of a CPU whose task computes, while other CPUs work: with isolation and without, and whose they are.
+//! The measurement of the interrupts of a CPU whose task computes while other CPUs work, with isolation and without,
+//! and of the CPUs that caused the interrupts.
 
 use alloc::boxed::Box;
 use core::pin::Pin;
@@ -19,11 +20,11 @@ use crate::parameters::Parameters;
 
 /// The length of a run.
 const LENGTH: Span = Span::from_secs(60);
-/// The distance of two rounds of the work of a CPU.
+/// The time between two rounds of the work of a CPU.
 const ROUND: Span = Span::from_millis(100);
 /// The time from a round to the exact timer that it starts, which any CPU may run.
 const AHEAD: Span = Span::from_millis(50);
-/// The same for a coarse timer, in ticks.
+/// The time from a round to the coarse timer that it starts, in ticks.
 const AHEAD_TICKS: u64 = 50;
 
 type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
@@ -31,17 +32,17 @@ type CoarseFunction = fn(&mut Timeout) -> Restart;
 
 /// The timers of the work of a CPU.
 struct Work {
-    /// Begins each round, on the CPU itself.
+    /// The timer that begins each round, on the CPU itself.
     round: HrTimer<Function>,
-    /// The timer that a sleeping CPU starts each round, so that it goes to a CPU that is awake.
+    /// The exact timer that a sleeping CPU starts each round, so that the timer moves to a CPU that is awake.
     exact: HrTimer<Function>,
-    /// The timer that each round starts, and that a CPU that is awake runs.
+    /// The coarse timer that each round starts, and that a CPU that is awake runs.
     coarse: WheelTimer<CoarseFunction>,
 }
 
 static IS_OVER: Note = Note::new();
 static COMPUTES: Note = Note::new();
-/// Exact timers of others that ran on each CPU, and coarse ones.
+/// The exact timers of other CPUs that ran on each CPU, and the coarse ones.
 static EXACT: [Count; CPUS_MAX] = [const { Count::new() }; CPUS_MAX];
 static COARSE: [Count; CPUS_MAX] = [const { Count::new() }; CPUS_MAX];
 /// The work of each CPU, as an address that lives as long as the kernel.
@@ -70,7 +71,7 @@ fn expire(_timeout: &mut Timeout) -> Restart {
     Restart::No
 }
 
-/// Begins the work of the executing CPU, which sleeps between its rounds.
+/// Begins the work of the executing CPU, which sleeps between the rounds.
 fn begin_work() {
     let machine = machine();
     let place = &WORK[arch::cpu()];
@@ -86,7 +87,7 @@ fn begin_work() {
     let _started = Pin::static_ref(&work.round).start(machine.timers, first);
 }
 
-/// Makes the executing CPU one of `role`, in between two lives of its tick.
+/// Changes the role of the executing CPU, whose tick is ended before and started again afterwards.
 fn change_role(role: Role) {
     let machine = machine();
     machine.end_tick();
@@ -94,7 +95,7 @@ fn change_role(role: Role) {
     machine.start_tick();
 }
 
-/// The executing CPU is isolated: its tasks run without a tick, and it takes no timers of others.
+/// Isolates the executing CPU: its tasks run without a tick, and it takes no timers of other CPUs.
 fn isolate() {
     change_role(Role::TicklessTasks);
     machine().isolate();
@@ -105,8 +106,8 @@ fn join_again() {
     change_role(Role::Housekeeping);
 }
 
-/// The task of the executing CPU computes until the run is over. In place of instructions, of which a minute has 60
-/// billion, it waits for interrupts.
+/// The task of the executing CPU, which computes until the run is over. The task waits for interrupts instead of
+/// executing instructions, of which a minute has 60 billion.
 fn compute() {
     let machine = machine();
     let local = machine.host().here();
@@ -165,7 +166,7 @@ impl Noise {
     }
 }
 
-/// A run: the last CPU computes, the first one sleeps, and those in between work.
+/// Makes one run: the last CPU computes, the first one sleeps, and the CPUs in between work.
 fn run(machine: &'static Machine) -> Noise {
     let last = machine.cpus() - 1;
     let local = machine.host().local(last);
@@ -188,7 +189,7 @@ fn run(machine: &'static Machine) -> Noise {
     noise
 }
 
-/// The same load without isolation and with it.
+/// Runs the same load without isolation and with it.
 pub(super) fn noise(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     let last = machine.cpus() - 1;
     let (mut without, mut with) = (None, None);

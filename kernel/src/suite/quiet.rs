@@ -1,4 +1,4 @@
-//! Idle: a CPU sleeps until it has a reason not to, and no interrupt comes without one.
+//! Tests of idle: a CPU sleeps until it has a reason to wake up, and no interrupt comes without a reason.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ pub(super) fn counts(machine: &Machine) -> Vec<(u64, u64)> {
     machine.host().cpus().map(count).collect()
 }
 
-/// The difference of two counts.
+/// Returns the differences of the counts since `before`.
 pub(super) fn since(machine: &Machine, before: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let pairs = counts(machine).into_iter().zip(before);
     pairs
@@ -46,7 +46,7 @@ pub(super) fn silent(machine: &'static Machine, _parameters: &Parameters) -> Ver
     Ok(())
 }
 
-/// Two timers at each of ten instants: ten wake-ups.
+/// Starts two timers at each of ten instants, which must cause ten wake-ups.
 pub(super) fn instants(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let fired = kept(Count::default());
     let before = counts(machine);

@@ -1,8 +1,8 @@
-//! Threads with a reservation beside threads that never let go of the CPU: each has its runtime in each period, before
-//! its deadline, and no more.
+//! Tests of threads with a reservation together with threads that never give up the CPU: each reserved thread gets its
+//! runtime in each period, before its deadline, and no more.
 //!
-//! What a thread had is not taken from the accounts of the queue. It reads the counter for ever, and a gap between two
-//! readings is a time in which it did not run.
+//! The tests do not trust the accounts of the queue. A thread reads the counter for ever, and a gap between two
+//! readings is a time in which the thread did not run.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -27,25 +27,26 @@ use crate::lock::MaskingLock;
 use crate::machine::{Machine, machine};
 use crate::parameters::Parameters;
 
-/// Runtime, deadline and period of each thread with a reservation, in microseconds. The first two want more.
+/// The runtime, deadline and period of each thread with a reservation, in microseconds. The first two threads want more
+/// than their runtime.
 const RESERVED: [[u64; 3]; 3] = [
     [2_000, 5_000, 10_000],
     [1_000, 4_000, 4_000],
     [500, 2_000, 5_000],
 ];
-/// The thread that a timer wakes at the begin of each of its periods, and what it works then.
+/// The thread that a timer wakes at the begin of each of its periods, and the length of its work.
 const SLEEPS: usize = 2;
 const WORK: Span = Span::from_micros(300);
 /// The first of two fair threads.
 const FAIR: usize = RESERVED.len();
 const THREADS: usize = FAIR + 2;
 const LENGTH: Span = Span::from_millis(100);
-/// A gap between two readings that is longer is an interrupt at least.
+/// The longest gap between two readings without an interrupt.
 const GAP: Span = Span::from_nanos(500);
-/// The most that a tick is late: it may come while a switch has interrupts masked.
+/// The greatest lateness of a tick, which may come while a switch has interrupts masked.
 const LATE_MAX: Span = Span::from_micros(5);
-/// The most that a thread may read less in a period than its runtime: it is charged for the switch, and for the begin
-/// and the end of interrupts.
+/// The most by which the time that a thread reads in a period may be below its runtime: the thread is also charged for
+/// the switch, and for the begin and the end of interrupts.
 const LOST_MAX: Span = Span::from_micros(25);
 
 /// A time in which a thread ran.
@@ -61,11 +62,12 @@ static PIECES: Lock<MaskingLock, [Vec<Piece>; THREADS]> =
 static TICK: HrTimer<Function> = HrTimer::with_setup(SETUP, false, ends);
 /// The timer of the thread that sleeps.
 static RELEASE: HrTimer<Function> = HrTimer::with_setup(Setup::new(), false, release);
-/// Ticks, those that were entered no later than an interrupt is, and the greatest lateness of one, in nanoseconds.
+/// The number of ticks, the number of ticks that were entered in time, and the greatest lateness of a tick, in
+/// nanoseconds.
 static ENDS: [Count; 3] = [const { Count::new() }; 3];
-/// True while the thread that sleeps does.
+/// True while the periodic thread sleeps.
 static IS_ASLEEP: Note = Note::new();
-/// The last release of the thread that sleeps, in nanoseconds.
+/// The last release of the periodic thread, in nanoseconds.
 static RELEASED: Count = Count::new();
 
 fn ends(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
@@ -86,7 +88,7 @@ fn reservation([runtime, deadline, period]: [u64; 3]) -> Reservation {
     Reservation::new(runtime, deadline, period).expect("it makes sense")
 }
 
-/// Reads the counter until the thread ran for `length`, and notes when it did.
+/// Reads the counter until the thread ran for `length`, and records the times in which the thread ran.
 fn spin(task: usize, length: Span) {
     let counts = |span: Span| span.as_nanos() * u64::from(arch::kilohertz().0) / 1_000_000;
     let (gap, mut left) = (counts(GAP), counts(length));
@@ -124,7 +126,8 @@ fn release(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     Restart::Yes
 }
 
-/// The thread that sleeps: works when its timer wakes it, and notes how long it took from then on.
+/// The body of the periodic thread: works when its timer wakes it, and records the time from the wake-up to the end of
+/// the work.
 fn work_when_woken(took: &Spread) -> ! {
     loop {
         let before = arch::mask();
@@ -145,7 +148,7 @@ fn body(task: usize) {
     }
 }
 
-/// The time that a thread had from `from` to `to`, in how many pieces, and the end of the last one.
+/// Returns the time that a thread ran from `from` to `to`, the number of pieces, and the end of the last piece.
 fn had(task: usize, from: Instant, to: Instant) -> (u64, u64, Instant) {
     let (mut nanos, mut pieces, mut last) = (0, 0, from);
     for piece in &PIECES.lock(None)[task] {
@@ -169,7 +172,7 @@ fn run(machine: &'static Machine, wants: &[Want]) -> Ran {
     })
 }
 
-/// Looks at each whole period of a thread that wants more than it has.
+/// Checks each whole period of a thread that wants more than its reservation.
 fn judge(task: usize, began: Instant, is_exact: bool) -> Verdict {
     let [runtime, deadline, period] = RESERVED[task].map(Span::from_micros);
     let (runtime, spread, latest) = (runtime.as_nanos(), Spread::new(), Spread::new());
@@ -213,7 +216,8 @@ fn judge(task: usize, began: Instant, is_exact: bool) -> Verdict {
     Ok(())
 }
 
-/// Reservations are refused that come to more than 95 % with those that are there, and taken when one of those ends.
+/// A reservation is refused if it exceeds 95 % together with the existing ones, and accepted when an existing one has
+/// ended.
 fn admission(wants: &[Want]) -> Verdict {
     let mut classes = Classes::new(wants).map_err(|error| alloc::format!("{error}"))?;
     let half = reservation([5_000, 10_000, 10_000]);
@@ -231,8 +235,8 @@ fn admission(wants: &[Want]) -> Verdict {
     Ok(())
 }
 
-/// Two threads that want more than their reservations, one that sleeps and works, and two fair ones; then one that
-/// wants more, alone.
+/// Runs two threads that want more than their reservations, one thread that sleeps and works, and two fair threads;
+/// then a single thread that wants more than its reservation.
 pub(super) fn reserved(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let is_exact = parameters.is_exact;
     let [first, second, third] = RESERVED.map(|numbers| Want::Reserved(reservation(numbers)));

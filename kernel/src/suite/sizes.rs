@@ -1,4 +1,4 @@
-//! Measures the memory that the core takes for each CPU: data, and the stack in an interrupt.
+//! The measurement of the memory that the core takes for each CPU: data, and the stack in an interrupt.
 
 use core::pin::Pin;
 
@@ -44,7 +44,7 @@ fn wait_for(fired: u64) {
     }
 }
 
-/// The body of a task. Each task does one thing more than the task before it.
+/// The body of a task. Each task does one thing more than the task before.
 fn body(task: usize) {
     let machine = machine();
     let before = FIRED.get();

@@ -1,7 +1,7 @@
-//! Measures the saving of each mechanism: a load of many short switches, with and without it.
+//! The measurement of the saving by each mechanism: a load of many short switches runs with and without the mechanism.
 //!
-//! The load has the shape of hackbench: pairs of [threads](super::tasks), a pipe between the two of each, a sender that
-//! sleeps when its pipe is full and a receiver that sleeps when it is empty.
+//! The load has the shape of hackbench: pairs of [threads](super::tasks), with a pipe between the two threads of a
+//! pair. The sender sleeps when its pipe is full, and the receiver sleeps when the pipe is empty.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,9 +27,9 @@ use crate::machine::Machine;
 use crate::parameters::Parameters;
 
 const PAIRS: usize = 10;
-/// Loads of a shape that are measured.
+/// The number of loads of each shape that are measured.
 const LOADS: usize = 11;
-/// Tasks sleep before their slice ends, or nearly never.
+/// The shapes: in one, tasks sleep before their slice ends; in the other, they nearly never do.
 const SHAPES: [Shape; 2] = [
     Shape {
         room: 16,
@@ -50,19 +50,19 @@ const SHAPES: [Shape; 2] = [
 /// The message that wakes the task at the other end of a pipe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wakes {
-    /// The one that leaves it half a pipe to do.
+    /// The message that leaves the woken task half a pipe of work.
     HalfFull,
-    /// Each, as in the simulator: the task that is woken runs at once if the fair queue says so. A receiver comes
-    /// before its sender, and looks into the pipe before it works.
+    /// Each message, as in the simulator: the woken task runs at once if the fair queue says so. A receiver runs before
+    /// its sender, and checks the pipe before it works.
     AtOnce,
 }
 
-/// A load.
+/// The shape of a load.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
-    /// Messages that a pipe holds.
+    /// The number of messages that a pipe holds.
     pub(super) room: u32,
-    /// The time that a task runs before another one does, if it can go on.
+    /// The time that a task that can continue runs before another task does.
     pub(super) request: Request,
     /// Messages of each pair.
     pub(super) messages: u32,
@@ -71,23 +71,23 @@ pub(super) struct Shape {
     pub(super) wakes: Wakes,
 }
 
-/// The rounds of the load that runs.
+/// The rounds of work for each message in the current load.
 static WORK: Count = Count::new();
 
-/// The pipes; the tasks are known by number: a sender is even, and its receiver the next one.
+/// The pipes. The numbers of tasks identify them: a sender is even, and its receiver is the next number.
 static PIPES: Lock<MaskingLock, Vec<Pipe>> = Lock::new(MaskingLock::new(), Vec::new());
 
 struct Pipe {
     wakes: Wakes,
     room: u32,
     filled: u32,
-    /// Messages that are still to be sent, and to be received.
+    /// The messages that are still to be sent, and those that are still to be received.
     left: [u32; 2],
     is_asleep: [bool; 2],
 }
 
 impl Pipe {
-    /// Takes a message or leaves one; false if there is none or no room, and the task sleeps.
+    /// Takes a message or leaves one; returns false if the pipe has no message or no space, and the task has to sleep.
     fn pass(&mut self, side: usize) -> bool {
         let is_stuck = match side {
             0 => self.filled == self.room,
@@ -106,7 +106,7 @@ impl Pipe {
         true
     }
 
-    /// Returns true if a message of `side` wakes the other side, which sleeps until it has half a pipe to do.
+    /// Returns true if a message of `side` wakes the other side, which sleeps until half a pipe of work is ready.
     fn wakes(&mut self, side: usize) -> bool {
         let is_worth =
             self.wakes == Wakes::AtOnce || self.filled == self.room / 2 || self.left[side] == 0;
@@ -114,7 +114,7 @@ impl Pipe {
     }
 }
 
-/// Works on a message.
+/// Does the work for a message.
 fn work() {
     for round in 0..WORK.get() {
         black_box(round);
@@ -154,7 +154,7 @@ fn finish() {
     arch::restore(before);
 }
 
-/// Passes a message, as soon as the pipe has one or room for one; true if it was the last one.
+/// Passes a message as soon as the pipe has a message or space for one; returns true if it was the last message.
 fn pass(task: usize, pair: usize, side: usize) -> bool {
     // A task that was seen asleep is: between the look at the pipe and the sleep none else runs.
     let before = arch::mask();
@@ -173,7 +173,7 @@ fn pass(task: usize, pair: usize, side: usize) -> bool {
     is_over
 }
 
-/// One way to run the load.
+/// One set of mechanisms with which the load runs.
 pub(super) struct Way {
     pub(super) name: &'static str,
     is_lazy: bool,
@@ -201,7 +201,7 @@ pub(super) const WAYS: [Way; 6] = [
     way("no hrtick", [true, true, true, false]),
 ];
 
-/// Runs the load each way, and prints what it cost.
+/// Runs the load with each set of mechanisms, and prints the costs.
 pub(super) fn switches(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     for shape in SHAPES {
         introduce(&shape);
@@ -227,8 +227,8 @@ pub(super) fn switches(machine: &'static Machine, _parameters: &Parameters) -> V
     no_miswritten(machine)
 }
 
-/// Runs eleven loads of each shape each way, and prints medians and what lies around them; then one load with messages
-/// of each size.
+/// Runs eleven loads of each shape with each set of mechanisms, and prints medians and spreads; then runs one load with
+/// messages of each size.
 pub(super) fn measure(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     for shape in SHAPES {
         introduce(&shape);
@@ -317,7 +317,7 @@ fn no_miswritten(machine: &Machine) -> Verdict {
     Ok(())
 }
 
-/// The median of the loads, and what lies around it.
+/// The median of the loads, and the spread around it.
 struct Median([u64; 3]);
 
 impl Median {
@@ -340,7 +340,7 @@ pub(super) struct Did {
     pub(super) switches: u64,
     pub(super) starts: u64,
     pub(super) in_place: u64,
-    /// Starts that left the timer where it was queued, or in its slot.
+    /// Restarts that left the timer in its place in the queue, or in its slot.
     pub(super) kept: u64,
     pub(super) spurious: u64,
     pub(super) writes: u64,
@@ -348,7 +348,7 @@ pub(super) struct Did {
     pub(super) micros: u64,
 }
 
-/// Runs the load one way.
+/// Runs the load with one set of mechanisms.
 pub(super) fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result<Did, String> {
     let pipe = |_| Pipe {
         wakes: shape.wakes,
@@ -399,7 +399,8 @@ pub(super) fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result
     })
 }
 
-/// Measures a start by itself, in nanoseconds of guest time: with counted instructions, so many of them.
+/// Measures a single start, in nanoseconds of guest time; with counted instructions, this is the number of
+/// instructions.
 fn starts_alone(machine: &'static Machine) {
     const TIMES: u64 = 1_000;
     let timer = Pin::static_ref(&LAZY);

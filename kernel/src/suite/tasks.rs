@@ -1,12 +1,13 @@
-//! Tasks on the first CPU: threads that the queues of `tickless-sched` choose among, and that its tick preempts.
+//! Tasks on the first CPU: threads that the queues of `tickless-sched` schedule, and that the tick of the CPU preempts.
 //!
 //! The tick is a lazy timer that each switch restarts. When it fires, the interrupt notes that a decision is due; the
-//! end of the interrupt decides, restarts the tick, writes the device for both, and goes on with the thread that was
-//! chosen, on its stack. A second timer fires when the next period of a [reservation](Want::Reserved) begins whose
-//! runtime is spent. A task that asked for it has a little more time at the end of its slice, once.
+//! end of the interrupt decides, restarts the tick, writes the device once for the interrupt and the tick, and
+//! continues with the chosen thread, on its stack. A second timer fires at the begin of the next period of a
+//! [reservation](Want::Reserved) whose runtime is spent. A task that asked for an extension has a little more time at
+//! the end of its slice, once.
 //!
-//! The clock of the queues stands while an interrupt has the CPU, from its entry to the decision at its end, or to its
-//! end if there is none: no task is charged for that.
+//! The clock of the queues stands still during an interrupt, so no task is charged for the interrupt. The clock
+//! continues at the decision at the end of the interrupt, or at the end itself if the interrupt makes no decision.
 
 use alloc::boxed::Box;
 use core::pin::Pin;
@@ -37,7 +38,7 @@ pub(super) const MOST: usize = 40;
 
 pub(super) type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 
-/// The timer of the tick, lazy and not.
+/// The lazy timer of the tick; `EXACT` is a timer of the tick that is not lazy.
 pub(super) static LAZY: HrTimer<Function> = HrTimer::with_setup(SETUP, false, slice_ends);
 static EXACT: HrTimer<Function> =
     HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, slice_ends);
@@ -48,7 +49,7 @@ static TASKS: Late<Lock<MaskingLock, Tasks>> = Late::new();
 static THREADS: Late<[Thread; MOST]> = Late::new();
 /// True while tasks run, on the first CPU.
 static IS_ON: Note = Note::new();
-/// The kernel itself, which runs the tests.
+/// The thread of the kernel itself, which runs the tests.
 static KERNEL: Thread = Thread::running();
 
 /// The behaviour of the tick.
@@ -56,12 +57,12 @@ static KERNEL: Thread = Thread::running();
 pub(super) struct Tick {
     pub(super) is_lazy: bool,
     pub(super) filter: bool,
-    /// Slices end at all.
+    /// True if slices end at all.
     pub(super) slices: bool,
 }
 
 impl Tick {
-    /// All of it.
+    /// The tick with all its mechanisms.
     pub(super) const WHOLE: Self = Self {
         is_lazy: true,
         filter: true,
@@ -74,13 +75,13 @@ impl Tick {
 pub(super) struct Ran {
     /// The time at which all tasks were queued.
     pub(super) began: Instant,
-    /// The number of times that a task was chosen.
+    /// The number of times that a task was chosen to run.
     pub(super) switches: u64,
     /// The number of times that an interrupt took the CPU from one task for another one.
     pub(super) preempted: u64,
     /// Tasks that did not finish.
     pub(super) left: usize,
-    /// The number of times that a task had a little more time.
+    /// The number of times that a task got an extension.
     pub(super) extended: u64,
     /// The counts of the tick.
     pub(super) tick: Stats,
@@ -90,7 +91,7 @@ struct Tasks {
     classes: Classes,
     tick: HrTick,
     clock: RunClock,
-    /// The wish of the task that runs for a little more time.
+    /// The request of the running task for an extension.
     extension: Extension,
     /// The begin of the period for which [`PERIOD`] was started.
     replenishes: Option<RunTime>,
@@ -108,7 +109,7 @@ pub(super) enum Leaves {
     Finished,
 }
 
-/// The way to the CPU of the tasks, for a tick that another CPU asks for.
+/// The way to kick the CPU of the tasks when another CPU requests the tick.
 struct Kicks;
 
 impl CoreHost for Kicks {
@@ -132,7 +133,7 @@ impl Tasks {
         CoreTimer::new(machine().timers, self.timer, CpuId(0), Kicks)
     }
 
-    /// Chooses the task that runs next. `owes`: the interrupt that this ends left the device unwritten.
+    /// Chooses the task that runs next. `owes` is true if the interrupt that ends here left the device unwritten.
     fn decide(&mut self, leaves: Leaves, owes: bool) {
         let instant = machine().now();
         let now = self.clock.at(instant);
@@ -177,7 +178,7 @@ impl Tasks {
         self.tick.end_batch(decision, end, &timer);
     }
 
-    /// A decision is due: true if the task that runs has a little more time in place of it, and the device is written.
+    /// Handles a due decision: returns true if the running task gets an extension instead, and the device is written.
     fn is_extended(&mut self) -> bool {
         let has_ticks = if self.classes.runs_reserved() {
             self.tick.deadline_is_on()
@@ -190,12 +191,12 @@ impl Tasks {
         is_extended
     }
 
-    /// Returns true if no task can run and one will, by itself.
+    /// Returns true if no task can run, and one will be able to run when its next period begins.
     fn is_waiting(&self) -> bool {
         self.running.is_none() && self.replenishes.is_some() && !self.is_ended
     }
 
-    /// Starts the timer of the next period, if a task waits for one that it was not started for.
+    /// Starts the timer of the next period, if a task waits for a period for which the timer was not started.
     fn await_period(&mut self, now: Instant) {
         let next = self.classes.next_replenishment();
         if next == self.replenishes {
@@ -217,7 +218,7 @@ impl Tasks {
         }
     }
 
-    /// Wakes a task; true if that preempts the one that runs.
+    /// Wakes a task; returns true if the task preempts the running one.
     fn wake(&mut self, task: usize) -> bool {
         let instant = machine().now();
         let now = self.clock.at(instant);
@@ -237,7 +238,7 @@ impl Tasks {
     }
 }
 
-/// The callback of a tick: a decision is due at the end of the interrupt.
+/// Handles the tick: a decision is due at the end of the interrupt.
 pub(super) fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     machine().host().here().must_decide.leave();
     if let Some(tasks) = TASKS.get() {
@@ -249,7 +250,8 @@ pub(super) fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     Restart::No
 }
 
-/// A task has runtime again: the decision gives it that, or starts the timer again where interrupts took time since.
+/// Handles the begin of a period, in which a task has runtime again. The decision gives the task its runtime, or starts
+/// the timer again if interrupts took time since.
 fn period_begins(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     machine().host().here().must_decide.leave();
     if let Some(tasks) = TASKS.get() {
@@ -258,28 +260,28 @@ fn period_begins(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     Restart::No
 }
 
-/// The tasks of the executing CPU, if they run there.
+/// Returns the tasks, if they run on the executing CPU.
 fn running_here() -> Option<&'static Lock<MaskingLock, Tasks>> {
     let is_here = IS_ON.is_there() && arch::cpu() == 0;
     TASKS.get().filter(|_| is_here)
 }
 
-/// Begins an interrupt, for the clock, that is not on top of another one.
+/// Begins an interrupt, for the clock. The interrupt is not nested in another one.
 pub(crate) fn interrupt_begins() {
     if let Some(tasks) = running_here() {
         tasks.lock(None).clock.interrupt_begins(machine().now());
     }
 }
 
-/// Ends the interrupt for the clock: the CPU goes on, or a task is chosen.
+/// Ends the interrupt for the clock: the CPU continues, or a task is chosen.
 pub(crate) fn interrupt_ends() {
     if let Some(tasks) = running_here() {
         tasks.lock(None).clock.interrupt_ends(machine().now());
     }
 }
 
-/// The end of an interrupt that ended a slice: another task is chosen, the device is written, which `written` is told,
-/// and the CPU goes on with the task.
+/// Ends an interrupt that ended a slice: chooses another task, writes the device, calls `written`, and continues with
+/// the task.
 pub(crate) fn decide_in_interrupt(owes: bool, written: impl FnOnce()) {
     let Some(tasks) = TASKS.get() else {
         return;
@@ -313,7 +315,7 @@ fn go_on(from: Option<usize>, to: Option<usize>) {
     }
 }
 
-/// The executing task sleeps until [`wake`], or ends: another one goes on. Called masked, and returns masked.
+/// Makes the executing task sleep until [`wake`], or end; another task continues. Called masked, and returns masked.
 pub(super) fn leave(leaves: Leaves) {
     let Some(tasks) = TASKS.get() else {
         return;
@@ -332,13 +334,13 @@ pub(super) fn stack_used(task: usize) -> usize {
     THREADS.get().map_or(0, |threads| threads[task].used())
 }
 
-/// Wakes a task that sleeps; true if the running task, which does this, is to let it run.
+/// Wakes a task that sleeps; returns true if the running task, which calls this, has to let it run.
 pub(super) fn wake(task: usize) -> bool {
     TASKS.get().is_some_and(|tasks| tasks.lock(None).wake(task))
 }
 
-/// Wakes a task that sleeps, from another CPU than that of the tasks: the tick, or the decision, comes there as an
-/// interrupt.
+/// Wakes a task that sleeps, from another CPU than that of the tasks. The tick or the decision reaches the CPU of the
+/// tasks as an interrupt.
 pub(super) fn wake_from_afar(task: usize) {
     let Some(tasks) = TASKS.get() else {
         return;
@@ -360,14 +362,14 @@ pub(super) fn wake_in_interrupt(task: usize) {
     }
 }
 
-/// The executing task asks for a little more time, should its slice end soon.
+/// Requests an extension for the executing task, in case its slice ends soon.
 pub(super) fn ask_for_more() {
     if let Some(tasks) = TASKS.get() {
         tasks.lock(None).extension.ask();
     }
 }
 
-/// The executing task needs no more time, and makes room if it had more.
+/// Gives up the extension of the executing task, and lets another task run if the task had more time already.
 pub(super) fn need_no_more() {
     let before = arch::mask();
     let makes_room = TASKS
@@ -379,7 +381,7 @@ pub(super) fn need_no_more() {
     arch::restore(before);
 }
 
-/// The kick for a tick that another CPU asked for came, in an interrupt of the CPU of the tasks.
+/// Handles the kick for a tick that another CPU requested. The kick comes as an interrupt to the CPU of the tasks.
 pub(crate) fn tick_kicked() {
     if let Some(tasks) = TASKS.get() {
         let mut tasks = tasks.lock(None);
@@ -388,7 +390,7 @@ pub(crate) fn tick_kicked() {
     }
 }
 
-/// Ends the run from an interrupt, whatever its tasks are at.
+/// Ends the run from an interrupt, at any point of its tasks.
 pub(super) fn end() {
     if let Some(tasks) = TASKS.get() {
         tasks.lock(None).is_ended = true;
@@ -396,7 +398,7 @@ pub(super) fn end() {
     machine().host().here().must_decide.leave();
 }
 
-/// Performs `run`, which ends after `length`.
+/// Executes `run`, and ends it after `length`.
 pub(super) fn ending_after(
     machine: &'static Machine,
     length: Span,
@@ -410,11 +412,11 @@ pub(super) fn ending_after(
     run()
 }
 
-/// Runs a task for each of `wants`, all of them with `body(its number)`, until none can go on.
+/// Runs a task for each of `wants`, all of them with `body(its number)`, until no task can continue.
 ///
 /// # Panics
 ///
-/// When the reservations come to more than there is.
+/// When the reservations exceed the limit.
 pub(super) fn run(tick: Tick, wants: &[Want], body: fn(usize)) -> Ran {
     let timer = Pin::static_ref(if tick.is_lazy { &LAZY } else { &EXACT });
     run_by(timer, tick, wants, body)

@@ -1,4 +1,5 @@
-//! Threads that never let go of the CPU: the tick of the scheduler takes it from them, and gives each its share.
+//! Tests of threads that never give up the CPU: the tick of the scheduler preempts them, and gives each thread its
+//! share.
 
 use core::hint::black_box;
 
@@ -17,7 +18,7 @@ use crate::parameters::Parameters;
 const WEIGHTS: [u32; 4] = [1, 1, 2, 4];
 const SLICE: Span = Span::from_millis(3);
 const LENGTH: Span = Span::from_millis(800);
-/// The most that a thread may have more or less than its share, in thousandths of all: two slices of 3 ms are 7.5.
+/// The greatest difference of a thread's time from its share, in thousandths of the whole: two slices of 3 ms are 7.5.
 const MOST_OFF: u64 = 8;
 
 static COUNTS: [Count; WEIGHTS.len()] = [const { Count::new() }; WEIGHTS.len()];
@@ -31,7 +32,7 @@ fn spin(task: usize) {
     }
 }
 
-/// Four threads that spin, for 800 ms: each is preempted, and has counted according to its weight.
+/// Runs four threads that spin, for 800 ms: each is preempted, and has counted according to its weight.
 pub(super) fn threads(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let wants =
         WEIGHTS.map(|units| Want::Share(Weight::UNIT.times(units), Request::clamped(SLICE)));

@@ -1,4 +1,5 @@
-//! User mode: interrupts that come from there and from the kernel, each with the flush point that is due to it.
+//! Tests of user mode: interrupts come from user mode and from the kernel, and each carries out the flush point of its
+//! exit.
 
 use alloc::string::String;
 
@@ -24,11 +25,11 @@ use crate::user::{self, Ended, Program, execute};
 const SLICE: Span = Span::from_millis(3);
 /// Firings of the timer in each part.
 const TIMES: u64 = 1_000;
-/// The time from one to the next, on a count of the machine's counter.
+/// The time between two firings, which is on a count of the machine's counter.
 const EVERY: Span = Span::from_nanos(137_600);
 /// The rounds of a program between two system calls, by the task that runs it.
 const ROUNDS: [usize; 2] = [3_000, 700];
-/// The tasks that do what they may not.
+/// The programs that do what user mode must not do.
 const CULPRITS: [Program; 5] = [
     Program::Reads,
     Program::Writes,
@@ -41,7 +42,7 @@ const CULPRITS: [Program; 5] = [
 static ENDED: Lock<MaskingLock, [Option<Ended>; user::STACKS]> =
     Lock::new(MaskingLock::new(), [None; user::STACKS]);
 
-/// Executes a program as the task that this is, and finishes.
+/// Executes a program in the executing task, and finishes the task.
 fn end_with(task: usize, program: Program, arguments: [usize; 2]) {
     let _mask = arch::mask();
     let ended = execute(program, task, arguments);
@@ -49,12 +50,12 @@ fn end_with(task: usize, program: Program, arguments: [usize; 2]) {
     tasks::leave(Leaves::Finished);
 }
 
-/// A task that never lets go of the CPU.
+/// The body of a task that never gives up the CPU.
 fn forever(task: usize) {
     end_with(task, Program::Forever, [0, 0]);
 }
 
-/// Two tasks that compute and call the kernel by turns, and one that never leaves the kernel.
+/// The body of three tasks: two alternate between computing and system calls, and one never leaves the kernel.
 fn by_turns(task: usize) {
     if let Some(&rounds) = ROUNDS.get(task) {
         end_with(task, Program::Rounds, [rounds, 0x1000 * (task + 1)]);
@@ -67,7 +68,7 @@ fn by_turns(task: usize) {
     tasks::leave(Leaves::Finished);
 }
 
-/// A task that does what it may not, to memory of the kernel.
+/// The body of a task that does what user mode must not do, for example to memory of the kernel.
 fn culprit(task: usize) {
     end_with(task, CULPRITS[task], [(&raw const ENDED).addr(), 1]);
 }
@@ -114,7 +115,7 @@ impl Counts {
         self.flushes[place as usize]
     }
 
-    /// Fails unless each interrupt was paid at its own flush point, with one write.
+    /// Fails unless each interrupt wrote the device once, at the flush point of its exit.
     fn each_is_paid(&self) -> Verdict {
         let decided = self.of(Flush::Switched) + self.of(Flush::SameTask);
         say!(
@@ -157,11 +158,11 @@ impl Counts {
     }
 }
 
-/// The lateness of a timer that fires at a beat, by the mode that its interrupts came in.
+/// The lateness of a periodic timer, by the mode that its interrupts came in.
 struct Beat {
     user: Spread,
     kernel: Spread,
-    /// Interrupts of user mode that were entered as late as the machine says.
+    /// Interrupts of user mode whose lateness is the machine's constant one.
     exact: Count,
     early: Count,
     joined: Count,
@@ -219,7 +220,7 @@ impl Beat {
     }
 }
 
-/// Runs `tasks` tasks under a beat.
+/// Runs `tasks` tasks while the periodic timer fires.
 fn under_beat(
     machine: &'static Machine,
     slices: bool,
@@ -249,7 +250,7 @@ fn run(slices: bool, tasks: usize, body: fn(usize)) -> Ran {
     tasks::run(tick, &wants[..tasks], body)
 }
 
-/// One task in user mode, which never lets go: each interrupt is one of user mode, on time to the nanosecond.
+/// One task in user mode, which never gives up the CPU: each interrupt comes from user mode, on time to the nanosecond.
 fn alone(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let (beat, counts, ran) = under_beat(machine, false, 1, forever, tasks::end);
     counts.each_is_paid()?;
@@ -280,7 +281,7 @@ fn alone(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     Ok(())
 }
 
-/// Three tasks: two that are in user mode and in the kernel by turns, and a thread of the kernel.
+/// Three tasks: two alternate between user mode and the kernel, and one is a thread of the kernel.
 fn mixed(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     #[cfg(target_arch = "x86_64")]
     let unmaskable = machine.host().here().unmaskable.get();
@@ -350,7 +351,7 @@ fn mixed(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     Ok(())
 }
 
-/// Tasks that do what they may not: each ends, and the kernel goes on.
+/// Tasks that do what user mode must not do: each task ends, and the kernel continues.
 fn culprits() -> Verdict {
     let ran = run(true, CULPRITS.len(), culprit);
     ensure!(ran.left == 0, "{} tasks did not finish", ran.left);
@@ -369,7 +370,7 @@ fn culprits() -> Verdict {
     Ok(())
 }
 
-/// Tasks in user mode: where interrupts come from, which flush point they leave through, and what a task may not do.
+/// Tests the origin of interrupts, the flush points of their exits, and the limits of tasks in user mode.
 pub(super) fn user(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let results: [(&str, Verdict); 3] = [
         ("alone", alone(machine, parameters)),

@@ -1,12 +1,12 @@
-//! The parts of the standard library that the conformance suites name, for a machine that has none: so the suites that
-//! judge the core on an operating system are the very same files here.
+//! The parts of the standard library that the conformance suites use, for a machine without one. So the suites that
+//! judge the core on an operating system run here from the same files.
 //!
-//! One CPU executes a suite, and no interrupt does: what belongs to a thread there belongs to the program here. A panic
-//! ends the run, so none is ever caught, and nothing is printed but what the kernel says itself.
+//! One CPU executes a suite, and no interrupt does, so thread-local values belong to the program here. A panic ends the
+//! run, so no panic is ever caught. Nothing is printed except by the kernel itself.
 //!
 //! # Safety
 //!
-//! *One*: one CPU executes the suites, and what comes on top of it does not touch them.
+//! *One*: one CPU executes the suites, and interrupts do not touch their values.
 #![no_std]
 
 extern crate alloc;
@@ -14,9 +14,9 @@ extern crate alloc;
 pub use alloc::{borrow, boxed, collections, fmt, format, rc, string, vec};
 pub use core::{any, cell, cmp, iter, marker, mem, ops, pin};
 
-/// The names that each program has.
+/// The names that each program imports by default.
 pub mod prelude {
-    /// The names that each program has.
+    /// The names that each program imports by default.
     pub mod v1 {
         pub use alloc::borrow::ToOwned;
         pub use alloc::boxed::Box;
@@ -25,7 +25,7 @@ pub mod prelude {
     }
 }
 
-/// Tasks that are woken.
+/// The trait of tasks that are woken.
 pub mod task {
     pub use alloc::task::Wake;
     pub use core::task::{Context, Poll, Waker};
@@ -44,7 +44,7 @@ pub mod sync {
     pub struct Mutex<T>(Lock<SpinLock, T>);
 
     impl<T> Mutex<T> {
-        /// A lock around `value`.
+        /// Makes a lock around `value`.
         pub const fn new(value: T) -> Self {
             Self(Lock::new(SpinLock::new(), value))
         }
@@ -72,7 +72,7 @@ pub mod panic {
     use core::any::Any;
     pub use core::panic::AssertUnwindSafe;
 
-    /// Calls `body`. A panic in it does not come back.
+    /// Calls `body`. A panic in `body` does not return.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ pub mod panic {
         Ok(body())
     }
 
-    /// Panics once more.
+    /// Panics again.
     ///
     /// # Panics
     ///
@@ -91,11 +91,11 @@ pub mod panic {
     }
 }
 
-/// The thread, of which there is one.
+/// The functions of the thread, of which the program has one.
 pub mod thread {
     use core::cell::{Cell, RefCell};
 
-    /// Returns false: what runs did not panic.
+    /// Returns false: code that runs did not panic.
     #[must_use]
     pub const fn panicking() -> bool {
         false
@@ -142,12 +142,12 @@ pub mod thread {
     }
 }
 
-/// Output, which goes nowhere: the kernel says what comes of a suite.
+/// Output, which is discarded: the kernel prints the results of the suites.
 pub mod io {
     use core::convert::Infallible;
     use core::fmt;
 
-    /// A place for text.
+    /// A place to which text is written.
     pub trait Write {
         /// Takes the text.
         ///
@@ -157,11 +157,11 @@ pub mod io {
         fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> Result<(), Infallible>;
     }
 
-    /// The place where text ends.
+    /// Standard error, which discards text.
     #[derive(Debug)]
     pub struct Stderr(());
 
-    /// Returns the place where text ends.
+    /// Returns standard error, which discards text.
     #[must_use]
     pub const fn stderr() -> Stderr {
         Stderr(())
@@ -178,7 +178,7 @@ pub mod io {
 pub mod env {
     use alloc::string::String;
 
-    /// The reason why there is no variable.
+    /// The error that a variable does not exist.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct NotPresent;
 

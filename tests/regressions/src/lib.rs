@@ -1,3 +1,3 @@
-//! Bugs that timer subsystems have had, as cases that must stay away.
+//! Bugs of timer subsystems, as regression cases: the library must not have them.
 //!
 //! The table is in `README.md`, the cases are in `tests/`. They run the real core on the simulator's machine.

@@ -9,8 +9,8 @@ use tickless_core::time::{Realtime, Span};
 use tickless_rig::suite::{at, at_on, moves};
 use tickless_rig::{Host, Rig, TestTimer, all_configs};
 
-/// B30: another CPU starts the timer twice while its callback takes long. Neither start makes the core forget that it
-/// runs: it stays where it is, and is never run by two.
+/// B30: another CPU starts the timer twice while its callback takes long. Neither start makes the core forget that the
+/// callback runs: the timer stays on its CPU, and two CPUs never run its callback at once.
 fn b30_two_starts_during_a_callback_do_not_hide_it<H: Host>() {
     let rig = Rig::<H>::new(3);
     let depth = Rc::new(Cell::new(0));
@@ -44,8 +44,8 @@ fn b30_two_starts_during_a_callback_do_not_hide_it<H: Host>() {
     assert_eq!(moves(&rig.take_trace()), []);
 }
 
-/// B34: a user does not look at the answer "it runs" and starts the timer for something else. That is a start like
-/// any other.
+/// B34: a caller ignores the answer "it runs" of a cancel, and starts the timer for another purpose. The start works
+/// like any other.
 fn b34_a_timer_that_could_not_be_cancelled_can_be_started<H: Host>() {
     let rig = Rig::<H>::new(2);
     let answer = Rc::new(Cell::new(None));
@@ -67,7 +67,7 @@ fn b34_a_timer_that_could_not_be_cancelled_can_be_started<H: Host>() {
     rig.check();
 }
 
-/// B42: billions of periods that were missed are counted, all of them, and not as a negative number.
+/// B42: when billions of periods were missed, the count contains all of them and is not negative.
 fn b42_billions_of_missed_periods_are_counted<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, 1_700_000_000_000_000_000);
@@ -88,8 +88,8 @@ fn b42_billions_of_missed_periods_are_counted<H: Host>() {
     assert!(i32::try_from(count).is_err());
 }
 
-/// B61, B65: a queued timer gets another expiry by a start only, which moves it: those around it stay in order and
-/// fire, whatever is done how often.
+/// B61, B65: only a start changes the expiry of a queued timer, and the start moves the timer. The timers around it
+/// stay in order and fire, whatever is done and however often.
 fn b61_a_new_expiry_of_a_queued_timer_loses_no_other<H: Host>() {
     let rig = Rig::<H>::new(2);
     let others: Vec<_> = (1..=9)

@@ -1,4 +1,4 @@
-//! Clocks that are set (spec) and CPUs that come, go and sleep (spec ).
+//! Clocks that are set (spec ), and CPUs that come online, go offline and sleep (spec ).
 
 use tickless_core::clock::ClockSet;
 use tickless_core::event::Flush;
@@ -11,8 +11,8 @@ use tickless_rig::{Host, Interrupted, Rig, Schedule, TestTimer, all_configs};
 const WALL: i64 = 1_700_000_000_000_000_000;
 const HOUR: i64 = 3_600_000_000_000;
 
-/// B3, B5: whatever falsifies the way back, so that the flush point is not reached, is noticed by the interrupt that
-/// comes next: it counts the debt and pays it.
+/// B3, B5: if the return from an interrupt goes wrong so that the flush point is not reached, the next interrupt
+/// notices the missed flush, counts it, and makes up for it.
 fn b3_a_flush_point_that_was_skipped_is_counted_and_made_up_for<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (first, second) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -32,7 +32,8 @@ fn b3_a_flush_point_that_was_skipped_is_counted_and_made_up_for<H: Host>() {
     );
 }
 
-/// B26: a thread that sets the clock need not be a CPU, and learns of no CPU by accident: all CPUs are told.
+/// B26: a thread that sets the clock need not run on a CPU of the library, and takes no CPU for its own by accident:
+/// all CPUs are notified.
 fn b26_a_clock_is_set_by_a_thread_that_is_no_cpu<H: Host>() {
     let rig = Rig::<H>::new(3);
     rig.set_wall(0, WALL);
@@ -49,8 +50,8 @@ fn b26_a_clock_is_set_by_a_thread_that_is_no_cpu<H: Host>() {
     assert!(timers.iter().all(|timer| timer.fired_at().len() == 1));
 }
 
-/// B44: a clock that jumps while a callback runs needs no lock that the callback's interrupt holds, because that holds
-/// none; and no timer is lost by it.
+/// B44: a clock that jumps while a callback runs needs no lock that the callback's interrupt holds, because the
+/// interrupt holds no lock then. No timer is lost by the jump.
 fn b44_a_clock_jumps_while_a_callback_runs<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -72,8 +73,8 @@ fn b44_a_clock_jumps_while_a_callback_runs<H: Host>() {
     assert_eq!(wall.fired_at().len(), 1);
 }
 
-/// B57: an interrupt that reaches a CPU before it takes part in timing again finds nothing of its earlier life, and
-/// leaves nothing behind.
+/// B57: an interrupt that reaches a CPU before the CPU is online again finds no timers from before the CPU went
+/// offline, and leaves nothing behind.
 fn b57_an_interrupt_before_the_cpu_is_back_harms_nothing<H: Host>() {
     let rig = Rig::<H>::new(2);
     let moved = TestTimer::once(&rig);
@@ -96,8 +97,8 @@ fn b57_an_interrupt_before_the_cpu_is_back_harms_nothing<H: Host>() {
     );
 }
 
-/// B60: an isolated CPU whose tick is stopped starts its first timer. A device is programmed for it, wherever
-/// it goes, and no CPU has to be told in a way that could get lost.
+/// B60: an isolated CPU whose tick is stopped starts its first timer. A device is programmed for the timer, whichever
+/// CPU the timer is queued on, and this needs no message to a CPU that could get lost.
 fn b60_an_isolated_cpu_without_a_tick_starts_its_first_timer<H: Host>() {
     for pinned in [false, true] {
         for tick_stopped in [false, true] {
@@ -120,7 +121,7 @@ fn b60_an_isolated_cpu_without_a_tick_starts_its_first_timer<H: Host>() {
     }
 }
 
-/// B6: the machine of these cases refuses a flush with timer delivery enabled, under which an interrupt could come
+/// B6: the machine of these cases refuses a flush while timer delivery is enabled, because an interrupt could come
 /// while the base is locked.
 fn b6_a_flush_that_could_be_interrupted_is_refused<H: Host>() {
     let rig = Rig::<H>::new(1);

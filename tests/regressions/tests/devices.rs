@@ -8,8 +8,8 @@ use tickless_rig::{DeviceClass, Host, Interrupted, Rig, Schedule, Source, TestTi
 
 const MS: i64 = 1_000_000;
 
-/// B2: the reverse conversion belongs to the counter that is installed now, whatever was there before and however often
-/// it changes.
+/// B2: the reverse conversion is that of the counter that is installed now, whichever counter was installed before and
+/// however often it is changed.
 fn b2_the_conversion_is_that_of_the_counter_installed_now<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -39,7 +39,7 @@ fn b2_the_conversion_is_that_of_the_counter_installed_now<H: Host>() {
     }
 }
 
-/// A machine whose interrupt just gave up, and the timer that made it.
+/// Returns a machine whose interrupt just gave up, and the timer that caused this.
 fn hanging<H: Host>() -> (Rig<H>, TestTimer<H>) {
     let rig = Rig::<H>::new(1);
     let slow = {
@@ -57,8 +57,8 @@ fn hanging<H: Host>() -> (Rig<H>, TestTimer<H>) {
     (rig, slow)
 }
 
-/// B21: on a machine where each pass takes longer than the next event is away an interrupt ends all the same, and
-/// leaves the CPU some time.
+/// B21: an interrupt ends even on a machine where each pass takes longer than the time to the next event, and it leaves
+/// the CPU some time.
 fn b21_an_interrupt_that_never_catches_up_ends<H: Host>() {
     let (rig, slow) = hanging::<H>();
     assert_eq!(slow.fired_at().len(), 3, "three passes and no more");
@@ -66,8 +66,8 @@ fn b21_an_interrupt_that_never_catches_up_ends<H: Host>() {
     assert_eq!(pause, 9 * MS, "as long as the hang");
 }
 
-/// B22: the breathing space is for one interrupt. A delay that is short by the standards of the hang is met exactly
-/// afterwards.
+/// B22: the backoff is for one interrupt only. A later delay is met exactly, even if it is shorter than the backoff
+/// was.
 fn b22_a_hang_does_not_make_later_delays_longer<H: Host>() {
     let (rig, slow) = hanging::<H>();
     rig.on(0, || assert!(slow.cancel()));
@@ -83,8 +83,8 @@ fn b22_a_hang_does_not_make_later_delays_longer<H: Host>() {
     assert_eq!(timer.fired_at().len(), 10);
 }
 
-/// B23: the near timer is removed during the backoff and only a far one is left. Those that start after that wait for
-/// the end of the backoff, not for the far event.
+/// B23: the near timer is removed during the backoff, and only a far one is left. Timers that are started afterwards
+/// fire at the end of the backoff, and do not wait for the far timer.
 fn b23_a_removal_during_a_backoff_does_not_hide_later_starts<H: Host>() {
     let (rig, slow) = hanging::<H>();
     let far = TestTimer::once(&rig);
@@ -99,8 +99,8 @@ fn b23_a_removal_during_a_backoff_does_not_hide_later_starts<H: Host>() {
     assert_eq!(rig.fires_at(0), far.deadline(), "all is exact again");
 }
 
-/// B28: a device that lost an event for good is not the end of its CPU: the next start that is earlier is programmed,
-/// and its interrupt finds what was lost.
+/// B28: a CPU goes on although its device lost an event for good. The next start with an earlier expiry programs the
+/// device, and the device's interrupt finds the lost timer.
 fn b28_a_lost_event_is_found_by_the_next_interrupt<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (lost, next) = (TestTimer::once(&rig), TestTimer::once(&rig));

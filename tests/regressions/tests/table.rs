@@ -1,18 +1,18 @@
-//! The table in `README.md` lists every scenario once, and every case that it names exists.
+//! Tests that the table in `README.md` lists every scenario once, and that every case in the table exists.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Scenarios of the specification's list of exact timers.
+/// The number of scenarios in the specification's list of exact timers.
 const SCENARIOS: u32 = 66;
-/// Scenarios of its list of wheels, hierarchy, tick and counters.
+/// The number of scenarios in the specification's list of wheels, hierarchy, tick and counters.
 const OF_WHEELS_AND_HIERARCHY: u32 = 60;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The columns of each row that begins with an id, of both lists.
+/// Returns the columns of each row that begins with an id, for both lists.
 fn all_rows() -> Vec<(String, Vec<String>)> {
     let name = |list: &'static str| {
         rows(list)
@@ -22,7 +22,7 @@ fn all_rows() -> Vec<(String, Vec<String>)> {
     name("B").chain(name("R")).collect()
 }
 
-/// The columns of each row that begins with an id of that list.
+/// Returns the columns of each row that begins with an id of `list`.
 fn rows(list: &str) -> Vec<(u32, Vec<String>)> {
     let path = root().join("tests/regressions/README.md");
     let text = std::fs::read_to_string(path).expect("the table is there");
@@ -96,7 +96,8 @@ fn every_case_that_is_named_exists() {
     assert!(cases > 40, "the table names {cases} cases");
 }
 
-/// The other way round: a case of this package that no row names would be forgotten.
+/// Checks the converse: every case of this package is in a row of the table, because a case that no row names would be
+/// forgotten.
 #[test]
 fn every_case_of_this_package_is_in_the_table() {
     let table = std::fs::read_to_string(root().join("tests/regressions/README.md"))

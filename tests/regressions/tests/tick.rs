@@ -1,6 +1,6 @@
 //! Regressions of ticks, idle CPUs and their devices (spec C-8.2, C-8.4: R12, R19, R31 to R44, R60).
 //!
-//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
+//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one tick later.
 
 use tickless_core::clock::ClockSet;
 use tickless_core::coarse::WheelKind;
@@ -22,7 +22,7 @@ fn instant(nanos: i64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// The count of ticks as any CPU reads it.
+/// Returns the count of ticks that any CPU reads.
 fn counted<H: Host>(rig: &Rig<H>) -> u64 {
     rig.count().now().tick.0
 }
@@ -31,7 +31,8 @@ fn wake(stopped: Result<StoppedTick, KeepReason>) -> Instant {
     stopped.expect("the tick stops").wake
 }
 
-/// R12: a due timer has been found, its pass has not run, and the CPU, whose tick is stopped, looks again.
+/// R12: a due timer was found and its pass has not run yet, when its CPU, whose tick is stopped, evaluates its sleep
+/// again.
 fn r12_a_pending_pass_is_not_programmed_for_again_and_again<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let timer = CoarseTimer::once(&rig, WheelKind::Local);
@@ -60,8 +61,8 @@ fn r12_a_pending_pass_is_not_programmed_for_again_and_again<H: Host>() {
     assert!(wake(rig.evaluate(0)) > instant(22 * MS));
 }
 
-/// R19: a governor, which chooses how deep a CPU sleeps, is told both: for how long nothing concerns this CPU, and for
-/// how long nothing happens.
+/// R19: a governor chooses how deep a CPU sleeps. It learns two times: how long no timer concerns this CPU, and how
+/// long no timer is due at all, those that other CPUs may run included.
 fn r19_a_governor_learns_of_timers_that_others_run<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let (own, movable) = (
@@ -89,7 +90,7 @@ fn r19_a_governor_learns_of_timers_that_others_run<H: Host>() {
     assert!(rig.sleep_length(1).own.as_nanos() < 0, "it is late");
 }
 
-/// A machine whose CPU 1 runs tasks without a tick, at tick 10.
+/// Returns a machine whose CPU 1 runs tasks without a tick, at tick 10.
 fn with_tickless_task<H: Host>() -> Rig<H> {
     let rig = Rig::<H>::with_roles(&[Role::Housekeeping, Role::TicklessTasks], false);
     rig.run_until(10 * MS);
@@ -97,7 +98,7 @@ fn with_tickless_task<H: Host>() -> Rig<H> {
     rig
 }
 
-/// R31: the task arms a timer that any CPU may run, and no other CPU knows of it.
+/// R31: the task arms a timer that any CPU may run, and no other CPU knows of the timer.
 fn r31_a_timer_armed_in_a_tickless_task_is_programmed_for<H: Host>() {
     let rig = with_tickless_task::<H>();
     rig.set_max_deferment(Span::from_secs(3_600));
@@ -113,8 +114,8 @@ fn r31_a_timer_armed_in_a_tickless_task_is_programmed_for<H: Host>() {
     }
 }
 
-/// R33: the CPU that counts has its interrupts off for long. An interrupt of a CPU without a tick goes by the present
-/// count.
+/// R33: the CPU that counts ticks has its interrupts off for long. An interrupt on a CPU without a tick uses the
+/// present count.
 fn r33_an_interrupt_without_a_tick_sees_the_present_count<H: Host>() {
     let rig = with_tickless_task::<H>();
     rig.set_masked(0, true);
@@ -130,7 +131,7 @@ fn r33_an_interrupt_without_a_tick_sees_the_present_count<H: Host>() {
     assert_eq!(timer.fired_at(), [36]);
 }
 
-/// R34: the virtual CPU that counts is not scheduled for ten milliseconds.
+/// R34: the virtual CPU that counts ticks is not scheduled for ten milliseconds.
 fn r34_others_count_when_the_one_who_should_does_not<H: Host>() {
     let rig = Rig::<H>::ticking(3);
     rig.run_until(10 * MS);
@@ -147,7 +148,7 @@ fn r34_others_count_when_the_one_who_should_does_not<H: Host>() {
     assert_eq!(counted(&rig), 30);
 }
 
-/// R35: nothing is to come, and the device is silent.
+/// R35: no timer is pending, and the device makes no interrupt.
 fn r35_a_cpu_with_nothing_to_come_is_not_interrupted<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     rig.run_until(10 * MS);
@@ -169,7 +170,7 @@ fn r35_a_cpu_with_nothing_to_come_is_not_interrupted<H: Host>() {
     assert_eq!(rig.ticks(1), ticks + 10);
 }
 
-/// R36: the timer of the stopped tick fired, and what it fired for is still to come, as far as the CPU can tell.
+/// R36: the timer of the stopped tick fired, and the event that it fired for is still pending according to the wheel.
 fn r36_what_fired_is_programmed_again<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let timer = CoarseTimer::once(&rig, WheelKind::Local);
@@ -196,7 +197,7 @@ fn r36_what_fired_is_programmed_again<H: Host>() {
     assert!(!rig.evaluate(1).unwrap().was_programmed, "it stands right");
 }
 
-/// R37: a CPU left, and its tick with it.
+/// R37: a CPU went offline, and its tick stopped.
 fn r37_no_tick_comes_after_its_cpu_left<H: Host>() {
     let rig = Rig::<H>::ticking(3);
     rig.run_until(10 * MS);
@@ -212,8 +213,8 @@ fn r37_no_tick_comes_after_its_cpu_left<H: Host>() {
     assert_eq!(rig.ticks(0), ticks + 10);
 }
 
-/// R39: the broadcast device is replaced. A CPU that is awake is not taken for one that sleeps, and what it hands over
-/// next counts.
+/// R39: the broadcast device is replaced. A CPU that is awake is not marked as sleeping, and the next time that the CPU
+/// hands over takes effect.
 #[test]
 fn r39_a_new_broadcast_device_marks_no_cpu_that_is_awake() {
     let broadcast = Broadcast::<PlainLock, 64>::new();
@@ -237,7 +238,7 @@ fn r39_a_new_broadcast_device_marks_no_cpu_that_is_awake() {
     assert_eq!(early, Ok(Entered::Program(instant(500))));
 }
 
-/// R40: idle was chosen, and two interrupts come before the idle loop is reached; the CPU has work meanwhile.
+/// R40: idle was chosen, and two interrupts arrive before the CPU reaches the idle loop; meanwhile the CPU has work.
 fn r40_the_tick_of_a_cpu_that_works_is_not_stopped<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     rig.run_until(10 * MS);
@@ -255,8 +256,8 @@ fn r40_the_tick_of_a_cpu_that_works_is_not_stopped<H: Host>() {
     assert!(!rig.is_stopped(1));
 }
 
-/// R44, B14: a dependency comes while the CPU answers a kick, and is answered by the next; when it is gone the tick
-/// stops again.
+/// R44, B14: a tick dependency is set while the CPU answers a kick, and the next kick takes it into account. When the
+/// dependency is cleared, the tick stops again.
 fn r44_a_dependency_lets_the_tick_of_a_task_run<H: Host>() {
     let rig = with_tickless_task::<H>();
     let depends = |dependency| {
@@ -280,7 +281,8 @@ fn r44_a_dependency_lets_the_tick_of_a_task_run<H: Host>() {
     assert!(rig.is_stopped(1));
 }
 
-/// R60: the last CPU that idles is handed a time that is too near to sleep. It is awake, and looks after the others.
+/// R60: the last CPU that becomes idle is handed a time that is too near to sleep. The CPU stays awake, and expires the
+/// timers of the others.
 fn r60_a_cpu_that_is_handed_a_near_time_stays_active<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let timer = CoarseTimer::once(&rig, WheelKind::Global);
@@ -299,7 +301,7 @@ fn r60_a_cpu_that_is_handed_a_near_time_stays_active<H: Host>() {
     assert_eq!(timer.fired_at(), [21]);
 }
 
-/// Spec C-3.3: a timer vanishes while the depth of sleep is chosen, which rests on it.
+/// Spec C-3.3: a timer is deleted while a governor chooses the depth of sleep, and the choice was based on that timer.
 fn what_was_forecast_stays_the_latest_time_to_wake<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     let timer = CoarseTimer::once(&rig, WheelKind::Local);
@@ -313,7 +315,8 @@ fn what_was_forecast_stays_the_latest_time_to_wake<H: Host>() {
     assert!(rig.next_tick(1).is_some_and(Instant::is_forever));
 }
 
-/// Spec C-7.4: the last CPU that counted wakes up before the clock's counter wraps; its heir does in its place.
+/// Spec C-7.4: the last CPU that counted ticks wakes up before the clock's counter wraps. If that CPU goes offline, its
+/// heir wakes up in its place.
 fn the_last_cpu_that_counted_wakes_up_for_the_clock<H: Host>() {
     let rig = Rig::<H>::ticking(2);
     rig.set_max_deferment(Span::from_millis(100));
@@ -343,7 +346,7 @@ fn the_last_cpu_that_counted_wakes_up_for_the_clock<H: Host>() {
     );
 }
 
-/// XI2, Spec C-7.3: the CPU that keeps the count for tasks without a tick keeps its tick.
+/// XI2, Spec C-7.3: the CPU that counts ticks for tasks without a tick keeps its own tick.
 fn the_timekeeper_of_tickless_tasks_goes_on<H: Host>() {
     let rig = with_tickless_task::<H>();
     assert_eq!(rig.idle(0), Err(KeepReason::Timekeeper));
@@ -354,7 +357,8 @@ fn the_timekeeper_of_tickless_tasks_goes_on<H: Host>() {
     assert_eq!((rig.ticks(0), counted(&rig)), (ticks + 90, 100));
 }
 
-/// Spec C-7.2, C-7.5: ticks of many CPUs are spread, and stay so over sleeps and set clocks.
+/// Spec C-7.2, C-7.5: the ticks of many CPUs are spread over the period, and stay spread after sleeps and after the
+/// clock is set.
 fn the_phases_of_ticks_are_kept<H: Host>() {
     let rig = Rig::<H>::with_roles(&[Role::Housekeeping; 4], true);
     let phase = |cpu| rig.next_tick(cpu).map(|next| next.as_nanos() % MS);

@@ -1,6 +1,6 @@
 //! Regressions of timer wheels and their timers (spec C-8.1: R01 to R14, R32, R55, R56).
 //!
-//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
+//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one tick later.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use tickless_core::platform::CpuId;
 use tickless_rig::suite::{moves, panic_of};
 use tickless_rig::{CoarseTimer, Host, Rig, all_configs};
 
-/// R01: the tick lost its upper bits on the way into the wheel.
+/// R01: the tick lost its upper bits when a timer was put into the wheel.
 fn r01_expiries_beyond_32_bits_keep_their_upper_bits<H: Host>() {
     let rig = Rig::<H>::new(1);
     let start = (1_u64 << 32) - 3;
@@ -33,7 +33,7 @@ fn r01_expiries_beyond_32_bits_keep_their_upper_bits<H: Host>() {
     }
 }
 
-/// R02: a timer that is late already is filed at the clock; that did not set the clock back.
+/// R02: a timer that is already late is enqueued at the clock of the wheel; this must not set the clock back.
 fn r02_a_late_timer_does_not_set_the_clock_back<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.run_to_tick(Tick(1_000));
@@ -53,7 +53,7 @@ fn r02_a_late_timer_does_not_set_the_clock_back<H: Host>() {
     );
 }
 
-/// R03: a CPU forwards with an old reading of now.
+/// R03: a CPU forwards its wheel with an old reading of the clock.
 fn r03_an_old_now_does_not_set_the_clock_back<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.run_to_tick(Tick(500));
@@ -68,7 +68,7 @@ fn r03_an_old_now_does_not_set_the_clock_back<H: Host>() {
     assert_eq!(timer.fired_at(), [511]);
 }
 
-/// R04: what was due first was cancelled; the clock goes no farther than what is due next.
+/// R04: the first timer was cancelled. The clock of the wheel advances no farther than to the next timer.
 fn r04_a_cancelled_first_timer_does_not_let_the_clock_run_away<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (first, second, third) = (
@@ -90,8 +90,8 @@ fn r04_a_cancelled_first_timer_does_not_let_the_clock_run_away<H: Host>() {
     assert_eq!(first.fired_at(), []);
 }
 
-/// R05: the timer fires after it was seen queued and before the lock is had. Nothing is written into a slot that it
-/// left.
+/// R05: the timer fires after a CPU saw it queued and before that CPU acquires the lock. The CPU writes nothing into
+/// the slot that the timer left.
 fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<H: Host>() {
     // The CPU of the timer, and another one, which takes the lock of that CPU's base.
     for modifies in [0, 1] {
@@ -119,7 +119,8 @@ fn r05_a_timer_that_fires_before_the_lock_is_not_requeued_in_its_slot<H: Host>()
     }
 }
 
-/// R06: an empty wheel claims to be due some day. That day comes, and nothing happens.
+/// R06: in the bug, an empty wheel claimed to be due at some time. Here an empty wheel names no next expiry, however
+/// much time has passed.
 fn r06_an_empty_wheel_wakes_no_cpu<H: Host>() {
     let rig = Rig::<H>::new(1);
     for round in 1..5 {
@@ -135,7 +136,7 @@ fn r06_an_empty_wheel_wakes_no_cpu<H: Host>() {
     }
 }
 
-/// R07: the CPU slept for long, and a short timer is armed before any pass.
+/// R07: the CPU slept for long, and a short timer is armed before the next pass.
 fn r07_a_short_timer_after_a_long_sleep_is_fine<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.sleep(0);
@@ -147,7 +148,7 @@ fn r07_a_short_timer_after_a_long_sleep_is_fine<H: Host>() {
     assert_eq!(timer.fired_at(), [10_006]);
 }
 
-/// R08: the CPU that takes over the timers of a dead one has slept for long.
+/// R08: a CPU that slept for long takes over the timers of a dead CPU.
 fn r08_timers_that_are_taken_over_stay_fine<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.sleep(0);
@@ -172,7 +173,7 @@ fn r08_timers_that_are_taken_over_stay_fine<H: Host>() {
     }
 }
 
-/// R09, B58: a CPU comes back after long.
+/// R09, B58: a CPU comes online again after a long time.
 fn r09_a_cpu_that_comes_back_replays_nothing<H: Host>() {
     let rig = Rig::<H>::new(2);
     let old = CoarseTimer::once(&rig, WheelKind::Local);
@@ -189,7 +190,7 @@ fn r09_a_cpu_that_comes_back_replays_nothing<H: Host>() {
     rig.check();
 }
 
-/// R10: the timer moves to another CPU between the look at its owner and the lock.
+/// R10: the timer moves to another CPU after its owner was read and before the lock is acquired.
 fn r10_a_timer_that_moves_before_the_lock_is_followed<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = Rc::new(CoarseTimer::once(&rig, WheelKind::Global));
@@ -208,7 +209,7 @@ fn r10_a_timer_that_moves_before_the_lock_is_followed<H: Host>() {
     rig.check();
 }
 
-/// R11: deferrable timers are run by any tick, whatever was switched on in between.
+/// R11: every tick runs due deferrable timers, whatever was switched on since they were armed.
 fn r11_deferrable_timers_are_found_by_every_tick<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = CoarseTimer::once(&rig, WheelKind::Deferrable);
@@ -222,7 +223,8 @@ fn r11_deferrable_timers_are_found_by_every_tick<H: Host>() {
     assert_eq!(timer.fired_at(), [51]);
 }
 
-/// R12: what is over already says "now", again and again, but never a time in the past; and one pass ends it.
+/// R12: the next expiry of an overdue timer reads as now, again and again, and never as a time in the past; one pass
+/// ends this.
 fn r12_an_expired_timer_is_due_now_until_a_pass_ends_it<H: Host>() {
     use tickless_core::time::{Instant, Span};
     use tickless_core::wheel::idle::{TickTime, wake_times};
@@ -244,7 +246,8 @@ fn r12_an_expired_timer_is_due_now_until_a_pass_ends_it<H: Host>() {
     assert_eq!(timer.fired_at(), [100]);
 }
 
-/// R13: the callback arms its own timer again; the deleter waits for the end of the callback, and takes that too.
+/// R13: the callback arms its own timer again. The deleter waits for the end of the callback, and also cancels that
+/// timer.
 fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
     let rig = Rig::<H>::new(2);
     let answers = Rc::new(RefCell::new(Vec::new()));
@@ -266,7 +269,7 @@ fn r13_a_delete_does_not_return_while_the_callback_runs<H: Host>() {
     assert!(!timer.is_queued());
 }
 
-/// R14: the callback armed its timer again, and its owner shuts it down for good.
+/// R14: the callback arms its own timer again, and the owner of the timer shuts it down for good.
 fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>() {
     let rig = Rig::<H>::new(2);
     let refusals = Rc::new(Cell::new(0));
@@ -301,7 +304,7 @@ fn r14_a_shutdown_of_a_timer_that_rearms_itself_leaves_nothing_queued<H: Host>()
     rig.check();
 }
 
-/// R32: armed on a CPU once, then again without one: its wheel follows the last call.
+/// R32: the timer is armed on a given CPU once, and then again without a given CPU. The last call decides on the wheel.
 fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = CoarseTimer::once(&rig, WheelKind::Global);
@@ -346,7 +349,7 @@ fn r32_a_timer_is_pinned_exactly_if_that_was_asked_for<H: Host>() {
     assert_eq!(refused, Err(ArmError::Offline(CpuId(2))));
 }
 
-/// R55: a timer that was never armed can be asked and told everything.
+/// R55: every operation accepts a timer that was never armed.
 fn r55_a_timer_that_was_never_armed_takes_every_operation<H: Host>() {
     let rig = Rig::<H>::new(1);
     let fresh = || CoarseTimer::once(&rig, WheelKind::Global);
@@ -363,7 +366,8 @@ fn r55_a_timer_that_was_never_armed_takes_every_operation<H: Host>() {
     rig.check();
 }
 
-/// R56: references are counted by what a modification answers. The timer fires between a look and the modification.
+/// R56: callers count references by the result of a modification. The timer fires between a check of its state and the
+/// modification.
 fn r56_was_active_is_true_of_the_moment_of_the_modification<H: Host>() {
     let rig = Rig::<H>::new(2);
     let references = Rc::new(Cell::new(0));

@@ -1,4 +1,4 @@
-//! The capabilities of hosts, which cases need.
+//! The capabilities of a host. A case names the capabilities that it needs.
 
 use std::fmt;
 use std::prelude::v1::*;
@@ -7,7 +7,7 @@ use std::prelude::v1::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities(u16);
 
-/// The capabilities, and what a host that lacks one has none of.
+/// Each capability, with the words that name it in the message about a host that lacks it.
 const NAMES: [(Capabilities, &str); 10] = [
     (Capabilities::CPUS, "second CPU"),
     (Capabilities::SOFT, "soft stage"),
@@ -26,27 +26,27 @@ impl Capabilities {
     pub const NONE: Self = Self(0);
     /// Several CPUs, and kicks between them.
     pub const CPUS: Self = Self(1);
-    /// [`Platform::raise_soft`](tickless_core::platform::Platform::raise_soft) leads to a soft stage.
+    /// A soft stage, which [`Platform::raise_soft`](tickless_core::platform::Platform::raise_soft) raises.
     pub const SOFT: Self = Self(1 << 1);
-    /// The rig calls the entry points of the core in the place of an interrupt handler, and so decides what comes
-    /// between an interrupt, its flush points, the soft stage and the scheduler. A host whose
-    /// [`interrupt`](crate::Host::interrupt) is its own handler does not have this.
+    /// The rig calls the entry points of the core in the place of an interrupt handler. It therefore decides what
+    /// happens between an interrupt, its flush points, the soft stage and the scheduler. A host whose
+    /// [`interrupt`](crate::Host::interrupt) executes the host's own handler lacks this capability.
     pub const PATHS: Self = Self(1 << 2);
     /// A time of day that can be set, leap seconds, and suspend.
     pub const CLOCKS: Self = Self(1 << 3);
-    /// A monotonic clock on top of counters that can be exchanged and steered.
+    /// A monotonic clock on top of counters that a suite can exchange and steer.
     pub const COUNTERS: Self = Self(1 << 4);
-    /// Event devices of every class, which can be told to fail and to stop.
+    /// Event devices of every class, which a suite can make fail and stop.
     pub const DEVICES: Self = Self(1 << 5);
-    /// The suites say which CPUs are idle, isolated, and take timers of others.
+    /// A suite decides which CPUs are idle or isolated, and which CPUs take timers of others.
     pub const PLACEMENT: Self = Self(1 << 6);
-    /// Base locks are counted, and code of a suite can come in front of one.
+    /// The host counts the base locks, and a suite can run code just before one is taken.
     pub const LOCKS: Self = Self(1 << 7);
-    /// [`Platform::trace`](tickless_core::platform::Platform::trace) keeps its events.
+    /// A trace: [`Platform::trace`](tickless_core::platform::Platform::trace) keeps the events.
     pub const TRACE: Self = Self(1 << 8);
-    /// A suite catches panics, of the core and of callbacks. A program that a panic ends does not have this.
+    /// A suite catches panics of the core and of callbacks. A host whose program ends at a panic lacks this capability.
     pub const PANICS: Self = Self(1 << 9);
-    /// All of them.
+    /// All capabilities.
     pub const ALL: Self = Self((1 << 10) - 1);
 
     /// Returns these capabilities and `others`.

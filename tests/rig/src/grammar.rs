@@ -1,18 +1,18 @@
-//! The lives of timers, as a trace implies them.
+//! The possible lives of timers, against which a trace is checked.
 
 use std::collections::BTreeMap;
 
 use tickless_core::trace::{Event, TimerId};
 
-/// The state of one timer, as its trace implies.
+/// The state of one timer according to the trace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
     queued: bool,
     running: bool,
 }
 
-/// Follows a trace and checks that every timer in it has a possible life (ORACLE-6): it is started, fires or is
-/// cancelled, and a restart is one event that knows whether the timer was pending (spec TR-1).
+/// A checker that follows a trace and checks that every timer in it has a possible life (ORACLE-6). A timer is started,
+/// and fires or is cancelled. A restart is one event, which says whether the timer was pending (spec TR-1).
 #[derive(Debug, Default)]
 pub struct Grammar {
     lives: BTreeMap<TimerId, Life>,
@@ -21,23 +21,23 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    /// Starts with timers that are all idle.
+    /// Makes a checker for a trace that begins with all timers idle.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes to devices so far.
+    /// Returns the number of device writes so far.
     #[must_use]
     pub const fn rearms(&self) -> u64 {
         self.rearms
     }
 
-    /// Follows the trace on.
+    /// Checks the next part of the trace.
     ///
     /// # Panics
     ///
-    /// When an event cannot come where it stands.
+    /// Panics on an event that is not possible at its place in the trace.
     pub fn follow(&mut self, trace: &[Event]) {
         for event in trace {
             let last_start = self.last_start.take();

@@ -1,10 +1,10 @@
-//! The interface of a host under test, so that the suites can run on it.
+//! The interface through which the suites drive a host under test.
 //!
-//! The suites drive a host by hand: one thread executes everything, CPU 0, then CPU 1, then CPU 0 again, and time
+//! The suites drive a host by hand. One thread executes everything: CPU 0, then CPU 1, then CPU 0 again, and time
 //! passes when a suite says so. A host under test therefore has the [`Platform`] of the embedder with three things
 //! exchanged: the answer of [`Port::this_cpu`], the counter behind [`Port::now`], and the register of each event
-//! device. [`Host`] is the handle on these three. Everything else, locks, locality, kicks, soft stage, conversions, is
-//! the embedder's own and is what the suites try.
+//! device. [`Host`] is the handle on these three. Everything else (locks, locality, kicks, soft stage, conversions) is
+//! the embedder's own, and the suites test it.
 //!
 //! [`Port::this_cpu`]: tickless_core::Port::this_cpu
 //! [`Port::now`]: tickless_core::Port::now
@@ -22,74 +22,74 @@ use tickless_sim::DeviceClass;
 
 use crate::capability::Capabilities;
 
-/// The counters that can drive the time of a host that has two.
+/// The counter that drives the time of a host with two counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The one that coupled devices compare with.
+    /// The counter with which coupled devices compare.
     Main,
-    /// The counter that no device knows.
+    /// The counter with which no device compares.
     Spare,
 }
 
-/// The conditions that decide on which CPU a started timer is queued.
+/// The conditions of a CPU that decide on which CPU a started timer is queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// The CPU is isolated.
+    /// True if the CPU is isolated.
     pub isolated: bool,
-    /// The tick of the CPU is stopped.
+    /// True if the tick of the CPU is stopped.
     pub tick_stopped: bool,
-    /// A reschedule is pending on the CPU.
+    /// True if a reschedule is pending on the CPU.
     pub need_resched: bool,
 }
 
 /// A host under test.
 ///
-/// The methods up to [`take_kick`](Host::take_kick) are what every host has. Each of the others belongs to one of the
-/// [`Capabilities`]; the cases that need a capability which [`HAS`](Host::HAS) does not contain are skipped, so a host
-/// without it leaves its methods as they are.
+/// Every host implements the methods up to [`take_kick`](Host::take_kick). Each later method belongs to one of the
+/// [`Capabilities`]. A case that needs a capability which [`HAS`](Host::HAS) does not contain is skipped, so a host
+/// without a capability need not implement the methods of that capability.
 ///
 /// Times without a unit in their type are nanoseconds of true time, which starts at zero with the host.
 pub trait Host: Sized + 'static {
     /// The embedder's implementation for the core.
     type Platform: Platform;
 
-    /// The name of the host, for the lines that say what was skipped.
+    /// The name of the host, for the messages about skipped cases.
     const NAME: &'static str;
 
     /// The capabilities of the host.
     const HAS: Capabilities;
 
-    /// The kinds of event devices with which the host can be built. The first is the usual one.
+    /// The kinds of event devices with which the host can be built. The first kind is the default.
     const DEVICES: &'static [DeviceClass] = &[DeviceClass::Software];
 
-    /// A host of `cpus` CPUs, all offline, at time zero. `class` is one of [`DEVICES`](Host::DEVICES).
+    /// Makes a host of `cpus` CPUs, all offline, at time zero. `class` is one of [`DEVICES`](Host::DEVICES).
     fn new(cpus: u32, class: DeviceClass) -> Self;
 
-    /// The timers of the host.
+    /// Returns the timers of the host.
     fn timers(&self) -> &Timers<Self::Platform>;
 
-    /// The CPU that executes.
+    /// Returns the CPU that executes; `None` for a thread without a CPU.
     fn this_cpu(&self) -> Option<u32>;
 
     /// Makes `cpu` the CPU that executes, or a thread without a CPU.
     fn set_this_cpu(&self, cpu: Option<u32>);
 
-    /// The true time.
+    /// Returns the true time.
     fn now(&self) -> i64;
 
-    /// Moves the true time on to `now`. Delivers nothing.
+    /// Moves the true time on to `now`, without delivering an interrupt.
     fn set_now(&self, now: i64);
 
-    /// The true time at which the event device of `cpu` fires, if it was armed.
+    /// Returns the true time at which the event device of `cpu` fires; `None` if it is not armed.
     fn fires_at(&self, cpu: u32) -> Option<i64>;
 
-    /// Overwrites when the event device of `cpu` fires: `None` for a device that has just fired.
+    /// Overwrites the time at which the event device of `cpu` fires. `None` stands for a device that has just fired.
     fn set_fires_at(&self, cpu: u32, at: Option<i64>);
 
-    /// Returns true if `cpu` was kicked and has not begun to answer.
+    /// Returns true if `cpu` was kicked and has not begun to answer the kick.
     fn is_kicked(&self, cpu: u32) -> bool;
 
-    /// Returns true if `cpu` was kicked and has not begun to answer, and forgets the kick.
+    /// Returns true if `cpu` was kicked and has not begun to answer the kick, and clears the kick.
     fn take_kick(&self, cpu: u32) -> bool;
 
     /// Takes `cpu` online.
@@ -98,19 +98,20 @@ pub trait Host: Sized + 'static {
         self.timers().cpu_online(CpuId(cpu));
     }
 
-    /// Takes `cpu`, which executes this, offline.
+    /// Takes `cpu` offline. `cpu` executes this call.
     fn offline(&self, cpu: u32) {
         self.timers().cpu_offline(CpuId(cpu));
     }
 
-    /// Lets `heir`, which executes this, take over the coarse timers of `cpu`, which is offline.
+    /// Lets `heir` take over the coarse timers of `cpu`, which is offline. `heir` executes this call.
     fn take_over_wheels(&self, cpu: u32, heir: u32, tick: Tick) {
         let _ = heir;
         self.timers().wheel_offline(CpuId(cpu), tick);
     }
 
-    /// Executes the host's own interrupt handler on `cpu`, for whatever is due there, and its whole way out. `false`
-    /// for a host that has none: then the rig calls the entry points of the core in its place.
+    /// Executes the host's own interrupt handler on `cpu` for everything that is due there, including the whole return
+    /// path. Returns `false` for a host without such a handler; the rig then calls the entry points of the core in its
+    /// place.
     fn interrupt(&self, cpu: u32) -> bool {
         let _ = cpu;
         false
@@ -127,12 +128,12 @@ pub trait Host: Sized + 'static {
         0
     }
 
-    /// Predicts the monotonic clock at the true time `at`, if it is not steered meanwhile.
+    /// Predicts the monotonic clock at the true time `at`, if the clock is not steered meanwhile.
     fn shows_at(&self, at: i64) -> Instant {
         Instant::from_nanos(at)
     }
 
-    /// Writes to the event device of `cpu` so far.
+    /// Returns the number of writes to the event device of `cpu` so far.
     fn device_writes(&self, cpu: u32) -> u64 {
         self.timers().stats(CpuId(cpu)).device_writes
     }
@@ -155,12 +156,12 @@ pub trait Host: Sized + 'static {
         Vec::new()
     }
 
-    /// Sets what decides where the timers of `cpu` go ([`Capabilities::PLACEMENT`]).
+    /// Sets the conditions that decide where the timers of `cpu` are queued ([`Capabilities::PLACEMENT`]).
     fn set_placement(&self, cpu: u32, placement: Placement) {
         let _ = (cpu, placement);
     }
 
-    /// Sets where unpinned timers of idle and isolated CPUs go ([`Capabilities::PLACEMENT`]).
+    /// Sets the CPU that gets the unpinned timers of idle and isolated CPUs ([`Capabilities::PLACEMENT`]).
     fn set_busy(&self, cpu: Option<u32>) {
         let _ = cpu;
     }
@@ -170,7 +171,7 @@ pub trait Host: Sized + 'static {
         let _ = enabled;
     }
 
-    /// Base locks taken so far, by all CPUs ([`Capabilities::LOCKS`]).
+    /// Returns the number of base locks that all CPUs have taken so far ([`Capabilities::LOCKS`]).
     fn lock_acquisitions(&self) -> u64 {
         0
     }
@@ -185,7 +186,7 @@ pub trait Host: Sized + 'static {
         Offsets::default()
     }
 
-    /// Sets the other clocks, without telling the timers ([`Capabilities::CLOCKS`]).
+    /// Sets the other clocks, without notifying the timers ([`Capabilities::CLOCKS`]).
     fn set_offsets(&self, offsets: Offsets) {
         let _ = offsets;
     }
@@ -195,7 +196,7 @@ pub trait Host: Sized + 'static {
         let _ = when;
     }
 
-    /// Lets another counter drive the time, which does not jump ([`Capabilities::COUNTERS`]).
+    /// Lets another counter drive the time; the time does not jump ([`Capabilities::COUNTERS`]).
     fn switch_counter(&self, source: Source) {
         let _ = source;
     }
@@ -208,17 +209,17 @@ pub trait Host: Sized + 'static {
     /// Moves the base of the time record to now, as a tick does ([`Capabilities::COUNTERS`]).
     fn advance_timekeeper(&self) {}
 
-    /// Readings of the counter so far ([`Capabilities::COUNTERS`]).
+    /// Returns the number of readings of the counter so far ([`Capabilities::COUNTERS`]).
     fn counter_readings(&self) -> u64 {
         0
     }
 
-    /// Makes the event device of `cpu` drop what is written next ([`Capabilities::DEVICES`]).
+    /// Makes the event device of `cpu` drop the next write ([`Capabilities::DEVICES`]).
     fn break_device(&self, cpu: u32) {
         let _ = cpu;
     }
 
-    /// Makes the event device of `cpu` refuse the next `count` relative writes, and forget what it had been told
+    /// Makes the event device of `cpu` refuse the next `count` relative writes, and lose its programmed event
     /// ([`Capabilities::DEVICES`]).
     fn refuse_writes(&self, cpu: u32, count: u32) {
         let _ = (cpu, count);

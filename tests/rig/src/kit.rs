@@ -1,7 +1,8 @@
-//! The kit that makes the suites the tests of a host.
+//! The kit that makes tests of a host out of the suites.
 //!
 //! [`conformance!`](crate::conformance) makes a test of each case, in a module that has the name of its suite. A case
-//! that needs what the host does not have is skipped: it says so, and one more test says for each suite how many.
+//! that needs a capability which the host lacks is skipped, and prints this. One more test prints for each suite the
+//! number of skipped cases.
 
 use std::io::Write;
 use std::prelude::v1::*;
@@ -9,7 +10,7 @@ use std::prelude::v1::*;
 use crate::capability::Capabilities;
 use crate::host::Host;
 
-/// One case: a function that is generic over the host.
+/// A case: a function that is generic over the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The name of the function.
@@ -21,18 +22,18 @@ pub struct Case {
 /// The cases of one subject.
 #[derive(Clone, Copy, Debug)]
 pub struct Suite {
-    /// The name of the module.
+    /// The name of the suite's module.
     pub name: &'static str,
-    /// Cases of the suite.
+    /// The cases of the suite.
     pub cases: &'static [Case],
 }
 
 impl Suite {
-    /// Runs the case `name`, which is `body` for `H`, unless `H` lacks what the case needs.
+    /// Runs the case `name`, which is `body` for `H`, unless `H` lacks a capability that the case needs.
     ///
     /// # Panics
     ///
-    /// When the host does not conform.
+    /// Panics if the host does not conform.
     #[cfg_attr(
         not(target_os = "none"),
         expect(clippy::print_stdout, reason = "the line belongs to the test")
@@ -49,11 +50,11 @@ impl Suite {
         }
     }
 
-    /// Returns what the case `name` needs and `H` lacks.
+    /// Returns the capabilities that the case `name` needs and `H` lacks.
     ///
     /// # Panics
     ///
-    /// When the suite has no such case.
+    /// Panics if the suite has no such case.
     #[must_use]
     pub fn lacking<H: Host>(&self, name: &str) -> Capabilities {
         let case = self.cases.iter().find(|case| case.name == name);
@@ -62,7 +63,7 @@ impl Suite {
             .without(H::HAS)
     }
 
-    /// Counts the cases that `H` has to skip, and joins the capabilities that they need and `H` lacks.
+    /// Counts the cases that `H` has to skip, and collects the capabilities that these cases need and `H` lacks.
     fn skipped<H: Host>(&self) -> (usize, Capabilities) {
         let lacking = self.cases.iter().map(|case| case.needs.without(H::HAS));
         lacking
@@ -77,13 +78,13 @@ fn skipped<H: Host>(what: &str, lacking: Capabilities) -> String {
     format!("skipped: {what}, because {} has no {lacking}", H::NAME)
 }
 
-/// Writes a line that the test harness does not hold back.
+/// Writes a line directly to the output, so that the test harness does not capture it.
 fn say(line: &str) {
     let written = writeln!(std::io::stderr(), "{line}");
     written.expect("the standard error is open");
 }
 
-/// Counts the cases that `H` has to skip, and prints a line for each suite with such cases.
+/// Counts the cases that `H` has to skip, and prints a line for each suite with skipped cases.
 #[must_use]
 pub fn report<H: Host>() -> usize {
     let (mut sum, mut all) = (0, 0);
@@ -100,7 +101,7 @@ pub fn report<H: Host>() -> usize {
     sum
 }
 
-/// The cases of a suite with what they need, and the macro that makes tests of them.
+/// Lists the cases of a suite with the capabilities that each needs, and defines the macro that makes tests of them.
 macro_rules! cases {
     ($suite:ident: $($case:ident $([$($need:ident),+])?),+ $(,)?) => {
         /// The cases of this suite.
@@ -112,7 +113,7 @@ macro_rules! cases {
             }),+],
         };
 
-        /// Shows each case of this suite to `visit`, for `H`.
+        /// Calls `visit` with each case of this suite, for `H`.
         pub fn each<H: crate::Host>(visit: &mut dyn FnMut(&'static crate::kit::Suite, &'static str, fn())) {
             $(visit(&SUITE, stringify!($case), $case::<H>);)+
         }
@@ -138,24 +139,25 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// The macro that runs all suites.
+/// Defines the list of all suites and the macro that makes tests of all of them.
 macro_rules! suites {
     (($d:tt) $($suite:ident),+ $(,)?) => {
         /// All suites.
         pub const ALL: &[crate::kit::Suite] = &[$($suite::SUITE),+];
 
-        /// Shows each case of each suite to `visit`, for `H`: its suite, its name, and the function. For a program that
-        /// has no test harness, which calls the function unless its [`Suite`](crate::kit::Suite) says what `H` lacks.
+        /// Calls `visit` with each case of each suite, for `H`: the suite, the name of the case, and the function. A
+        /// program without a test harness uses this: it calls the function unless the [`Suite`](crate::kit::Suite) says
+        /// that `H` lacks a capability.
         pub fn each<H: crate::Host>(visit: &mut dyn FnMut(&'static crate::kit::Suite, &'static str, fn())) {
             $($suite::each::<H>(visit);)+
         }
 
         /// Makes a test of each case of each suite for a [`Host`](crate::Host), in a module for each suite.
         ///
-        /// The test `skipped` says how many cases were skipped because the host lacks what they need. `skips: N` makes
-        /// it fail when they are not `N`.
+        /// The test `skipped` prints how many cases were skipped because the host lacks a capability that they need.
+        /// `skips: N` makes the test fail if that number is not `N`.
         ///
-        /// The tests of several hosts are told apart by the module in which the macro stands:
+        /// The module in which the macro stands tells the tests of several hosts apart:
         ///
         /// ```
         /// mod deferred {

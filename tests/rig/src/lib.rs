@@ -1,14 +1,14 @@
-//! The conformance kit of the Tickless core: the suites that a host has to pass, and the rig that they run on.
+//! The conformance kit of the Tickless core: the suites that a host has to pass, and the rig on which the suites run.
 //!
 //! An embedder that ports the core writes a [`Platform`](tickless_core::platform::Platform). The suites here are
-//! generic over it: implement [`Host`] for a test build of the port, write `tickless_rig::conformance!(MyHost);` in a
-//! test, and each case becomes a test.
+//! generic over the platform: implement [`Host`] for a test build of the port, write
+//! `tickless_rig::conformance!(MyHost);` in a test, and each case becomes a test.
 //!
-//! [`Rig`] drives a host like a debugger drives a computer: it chooses the work of a CPU, lets time pass, and looks at
-//! the result. Nothing costs anything. Nothing of the timer subsystem is imitated: the rig runs the real
+//! [`Rig`] drives a host as a debugger drives a computer: it chooses the work of a CPU, lets time pass, and checks the
+//! result. No operation takes time by itself. No part of the timer subsystem is imitated: the rig runs the real
 //! `tickless-core`. One thread executes everything, and the same calls give the same result, to the byte.
 //!
-//! [`Deferred`], [`Immediate`] and [`Preemptible`] are hosts of the rig's own, of virtual CPUs, devices and counters.
+//! [`Deferred`], [`Immediate`] and [`Preemptible`] are hosts of the rig's own, with virtual CPUs, devices and counters.
 //!
 //! ```
 //! use tickless_core::hrtimer::{Restart, Start};

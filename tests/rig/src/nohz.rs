@@ -1,7 +1,7 @@
-//! Ticks that are real: they come from a timer of each CPU, stop in idle, and go on.
+//! The real ticks of a rig: a timer of each CPU makes them, and they stop in idle and start again.
 //!
-//! A [ticking](Rig::ticking) rig has the core's [`tick`](tickless_core::tick), its hierarchy and its count: CPUs idle,
-//! hand over, pull and wake as the core says, and a suite says only which CPU has work, and lets time pass.
+//! A [ticking](Rig::ticking) rig has the core's [`tick`](tickless_core::tick), its hierarchy and its count of ticks.
+//! The core decides when CPUs idle, hand over, pull and wake. A suite only says which CPU has work, and lets time pass.
 //!
 //! ```
 //! use tickless_core::coarse::WheelKind;
@@ -19,7 +19,7 @@
 //!
 //! # Limits
 //!
-//! Callbacks run behind the interrupt that found them due, at once. The soft stage takes no time.
+//! Callbacks run at once after the interrupt that found their timers due. The soft stage takes no time.
 
 use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
@@ -56,24 +56,24 @@ pub use crate::ticks::DeepCounts;
 /// The duration of a tick.
 pub const PERIOD: Span = Span::from_nanos(TICK.unsigned_abs());
 
-/// The longest time that may pass before a CPU has to read the clock, unless a script sets another one.
+/// The longest time that may pass before a CPU has to read the clock, unless a script sets another time.
 const MAX_DEFERMENT: Span = Span::from_secs(600);
-/// Callbacks and looks of one service.
+/// The number of callbacks and checks that one call of a service may make.
 const BUDGET: u32 = 1_000;
-/// Turns of the idle loop at one moment before that is a livelock.
+/// The number of turns of the idle loop at one moment that counts as a livelock.
 const TURNS_MAX: u32 = 100;
 
 type Script = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart>;
 
 /// CPUs that tick and idle.
 impl<H: Host> Rig<H> {
-    /// A host of housekeeping CPUs that tick, all online and at work, at time zero.
+    /// Makes a host of housekeeping CPUs that tick, all online and at work, at time zero.
     #[must_use]
     pub fn ticking(cpus: u32) -> Self {
         Self::with_roles(&vec![Role::Housekeeping; cpus as usize], false)
     }
 
-    /// A host of a ticking CPU for each role; `is_skewed` says whether their ticks are spread over half a period.
+    /// Makes a host with a ticking CPU for each role. `is_skewed` spreads the ticks of the CPUs over half a period.
     #[must_use]
     pub fn with_roles(roles: &[Role], is_skewed: bool) -> Self {
         let cpus = u32::try_from(roles.len()).expect("few CPUs");
@@ -114,13 +114,13 @@ impl<H: Host> Rig<H> {
         self.ticks.as_ref().expect("the rig was made ticking")
     }
 
-    /// The hierarchy.
+    /// Returns the hierarchy.
     #[must_use]
     pub fn tree(&self) -> &Hierarchy<Tables<H>> {
         &self.ticks_of_all().tree
     }
 
-    /// The count of ticks.
+    /// Returns the count of ticks.
     #[must_use]
     pub fn count(&self) -> &TickCount<PlainLock> {
         &self.ticks_of_all().count
@@ -131,12 +131,12 @@ impl<H: Host> Rig<H> {
         self.ticks_of_all().max_deferment.set(span);
     }
 
-    /// Sets the conditions that keep the tick of `cpu`, from now on.
+    /// Sets the tick dependencies of `cpu`, which hold from now on.
     pub fn set_conditions(&self, cpu: u32, conditions: TickDependencies) {
         self.ticking_cpu(cpu).conditions.set(conditions);
     }
 
-    /// Ticks of `cpu` that ran so far.
+    /// Returns the number of ticks of `cpu` that ran so far.
     #[must_use]
     pub fn ticks(&self, cpu: u32) -> u64 {
         self.ticking_cpu(cpu).ticks.get()
@@ -164,7 +164,7 @@ impl<H: Host> Rig<H> {
         &self.ticks_of_all().cpus[cpu as usize]
     }
 
-    /// The core's entry points.
+    /// Returns the core's entry points for ticks and idle CPUs.
     #[must_use]
     pub fn nohz(&self) -> Nohz<'_, H::Platform, Tables<H>, PlainLock> {
         let ticks = self.ticks_of_all();
@@ -176,7 +176,8 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Lets a task of `cpu`, which may run without a tick, execute `body`, and looks whether it armed something.
+    /// Lets a task of `cpu`, which may run without a tick, execute `body`, and then programs the tick again if the task
+    /// armed a timer that needs it.
     pub fn in_task<R>(&self, cpu: u32, body: impl FnOnce() -> R) -> R {
         let result = self.on(cpu, body);
         let is_early = self
@@ -188,17 +189,17 @@ impl<H: Host> Rig<H> {
         result
     }
 
-    /// `cpu` has nothing to do, and evaluates.
+    /// Lets `cpu` become idle and evaluate whether its tick can stop.
     ///
     /// # Errors
     ///
-    /// Why its tick goes on. It idles all the same.
+    /// The reason why the tick of `cpu` goes on. The CPU idles nevertheless.
     pub fn idle(&self, cpu: u32) -> Result<StoppedTick, KeepReason> {
         self.enter_idle(cpu);
         self.evaluate(cpu)
     }
 
-    /// `cpu` enters its idle loop, and has not come to evaluate.
+    /// Lets `cpu` enter its idle loop, without evaluating yet.
     pub fn enter_idle(&self, cpu: u32) {
         self.on(cpu, || {
             self.nohz()
@@ -206,7 +207,7 @@ impl<H: Host> Rig<H> {
         });
     }
 
-    /// Returns the forecast that `cpu` would get if it idled now.
+    /// Returns the forecast that `cpu` would get if it became idle now.
     pub fn forecast(&self, cpu: u32) -> Forecast {
         let state = self.ticking_cpu(cpu);
         let conditions = state.conditions.get();
@@ -227,20 +228,20 @@ impl<H: Host> Rig<H> {
         })
     }
 
-    /// One turn of the idle loop of `cpu`, wherever it is.
+    /// Makes one turn of the idle loop of `cpu`, in whichever state it is.
     ///
     /// # Errors
     ///
-    /// Why its tick goes on.
+    /// The reason why the tick of `cpu` goes on.
     pub fn evaluate(&self, cpu: u32) -> Result<StoppedTick, KeepReason> {
         self.evaluate_by(cpu, self.forecast(cpu))
     }
 
-    /// The second half of a turn of the idle loop.
+    /// Makes the second half of a turn of the idle loop, with the `forecast` of the first half.
     ///
     /// # Errors
     ///
-    /// Why the tick goes on.
+    /// The reason why the tick of `cpu` goes on.
     pub fn evaluate_by(&self, cpu: u32, forecast: Forecast) -> Result<StoppedTick, KeepReason> {
         let state = self.ticking_cpu(cpu);
         let stopped = self.on(cpu, || {
@@ -254,15 +255,15 @@ impl<H: Host> Rig<H> {
         stopped
     }
 
-    /// `cpu` has work.
+    /// Gives `cpu` work.
     ///
     /// # Errors
     ///
-    /// Why its tick runs.
+    /// The reason why the tick of `cpu` runs.
     ///
     /// # Panics
     ///
-    /// When letting the tick run again took more than a base lock and a device write.
+    /// Panics if the restart of the tick took more than one base lock and one device write.
     pub fn work(&self, cpu: u32) -> Result<StoppedTick, KeepReason> {
         self.leave_deep(cpu);
         let (state, now) = (self.ticking_cpu(cpu), self.monotonic());
@@ -278,12 +279,12 @@ impl<H: Host> Rig<H> {
         stopped
     }
 
-    /// Informs the host of what bears on where its exact timers go.
+    /// Informs the host of the conditions that decide where the exact timers of `cpu` are queued.
     fn tell(&self, cpu: u32) {
         self.set_idleness(cpu, false, self.is_stopped(cpu));
     }
 
-    /// Lets `cpu`, whose base is online, tick.
+    /// Starts the tick of `cpu`, whose base is online.
     pub(crate) fn join(&self, cpu: u32) {
         let joined = self.tree().set_available(CpuId(cpu), Presence::Awake);
         joined.expect("it is prepared");
@@ -301,12 +302,12 @@ impl<H: Host> Rig<H> {
         });
     }
 
-    /// Takes `cpu` offline. `heir` wakes up for the clock from now on, if `cpu` did; the first CPU that is online takes
-    /// over its timers, and evaluates again.
+    /// Takes `cpu` offline. If `cpu` was the CPU that wakes up for the clock, `heir` does so from now on. The first CPU
+    /// that is online takes over the timers of `cpu`, and evaluates again.
     ///
     /// # Errors
     ///
-    /// Why it has to stay.
+    /// The reason why `cpu` has to stay online.
     pub fn offline_to(&self, cpu: u32, heir: u32) -> Result<(), KeepReason> {
         let _kept = self.work(cpu);
         let (state, now) = (self.ticking_cpu(cpu), self.monotonic());
@@ -326,7 +327,7 @@ impl<H: Host> Rig<H> {
         Ok(())
     }
 
-    /// Lets time pass until the true time `until`: interrupts come, what they find due runs, and idle CPUs evaluate.
+    /// Lets time pass until the true time `until`: interrupts are delivered, due timers run, and idle CPUs evaluate.
     pub(crate) fn run_ticking_until(&self, until: i64) {
         while let Some((at, cpu)) = self.next_event(until) {
             self.spend((at - self.now()).max(0));
@@ -353,7 +354,7 @@ impl<H: Host> Rig<H> {
             .min()
     }
 
-    /// Delivers to `cpu` what is due, and lets it do all that follows.
+    /// Delivers the due interrupts to `cpu`, and lets the CPU do everything that follows.
     pub fn deliver(&self, cpu: u32) {
         let mut turns = 0;
         loop {
@@ -388,7 +389,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// A device interrupts `cpu`, and its handler is `body`.
+    /// Delivers an interrupt of a device to `cpu`; `body` is its handler.
     pub fn in_interrupt<R>(&self, cpu: u32, body: impl FnOnce() -> R) -> R {
         self.take_interrupts(cpu);
         let result = self.on(cpu, body);
@@ -396,7 +397,7 @@ impl<H: Host> Rig<H> {
         result
     }
 
-    /// The interrupts of `cpu` that are due, without what follows.
+    /// Delivers the due interrupts of `cpu`, without the work that follows them.
     pub fn take_interrupts(&self, cpu: u32) {
         self.leave_deep(cpu);
         self.take_broadcasts(cpu);
@@ -408,7 +409,7 @@ impl<H: Host> Rig<H> {
         self.deliver_due(cpu);
     }
 
-    /// The soft stage of `cpu`: its wheels, and those of others that it looks after.
+    /// Runs the soft stage of `cpu`: its own wheels, and the wheels of the CPUs for which it is responsible.
     pub fn expire(&self, cpu: u32) {
         while self.ticking_cpu(cpu).expiry_pending.take() {
             self.on(cpu, || {
@@ -426,13 +427,13 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Returns true if the tick of `cpu` found due work that is not done yet.
+    /// Returns true if the tick of `cpu` found due work that has not run yet.
     #[must_use]
     pub fn is_expiry_pending(&self, cpu: u32) -> bool {
         self.ticking_cpu(cpu).expiry_pending.get()
     }
 
-    /// Looks at everything that must hold between any two interrupts of ticking CPUs.
+    /// Checks every condition that must hold between any two interrupts of ticking CPUs.
     pub(crate) fn check_ticking(&self) {
         if !self.is_a_cpu_called() {
             // The broadcast device stands in for the devices that stopped.
@@ -468,7 +469,7 @@ impl<H: Host> Rig<H> {
     }
 }
 
-/// The locks and device writes that a restart of a CPU's tick takes.
+/// The number of locks and device writes that the restart of a CPU's tick takes.
 struct RestartCost {
     was_stopped: bool,
     locks: u64,
@@ -484,7 +485,7 @@ impl RestartCost {
         }
     }
 
-    /// Spec X-7, row 12.
+    /// Checks the limits of spec X-7, row 12.
     fn check<H: Host>(self, rig: &Rig<H>, cpu: u32) {
         let locks = rig.lock_acquisitions() - self.locks;
         let writes = rig.device_writes(cpu) - self.writes;

@@ -8,21 +8,21 @@ use crate::host::{Host, Placement};
 /// The duration of a tick, in nanoseconds of true time.
 pub const TICK: i64 = 1_000_000;
 
-/// The rig's own record of a CPU, beside that of its host.
+/// The rig's own record of a CPU, in addition to that of its host.
 #[derive(Debug, Default)]
 pub(crate) struct Cpu {
-    /// Timer delivery is masked.
+    /// True while timer delivery is masked.
     pub(crate) masked: Cell<bool>,
     /// The flag that return paths test (spec REARM-9).
     pub(crate) rearm_owed: Cell<bool>,
-    /// Nesting of interrupts.
+    /// The depth of nested interrupts.
     pub(crate) depth: Cell<u32>,
     pub(crate) placement: Cell<Placement>,
-    /// Writes to its device before the suite began.
+    /// The number of writes to the CPU's device before the suite began.
     pub(crate) written: Cell<u64>,
 }
 
-/// A host, and the state of its CPUs.
+/// A host, and the rig's records of its CPUs.
 pub(crate) struct Parts<H: Host> {
     pub(crate) host: H,
     pub(crate) cpus: Vec<Cpu>,

@@ -1,7 +1,7 @@
 //! The paths of interrupts on which a deferred rearm has to be flushed (spec ).
 //!
-//! A kernel's entry code, soft stage and scheduler are here in one place, as a script. Each flush point has the number
-//! of the specification and a switch that removes it, to prove that the suite notices.
+//! A kernel's entry code, soft stage and scheduler are collected here as a script. Each flush point has the number of
+//! the specification and a switch that removes the flush point, to prove that the suite notices its absence.
 
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::ExpiryReport;
@@ -13,23 +13,25 @@ use crate::rig::Rig;
 /// The code that a timer interrupt interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
-    /// A user's program.
+    /// The code is a user's program.
     User,
-    /// The kernel, with interrupts enabled.
+    /// The code is the kernel, with interrupts enabled.
     Kernel,
-    /// The kernel with interrupts masked: the handler was called by hand, as hypervisors do (spec FLUSH-8).
+    /// The code is the kernel, with interrupts masked: the handler was called by hand, as hypervisors do (spec
+    /// FLUSH-8).
     Masked,
 }
 
 /// The steps of a reschedule that is pending when the interrupt returns.
 pub struct Schedule<'a> {
-    /// True if another task is picked.
+    /// True if the scheduler picks another task.
     pub switches: bool,
-    /// True if a time-slice extension is granted instead (spec FLUSH-7).
+    /// True if the task gets a time-slice extension instead (spec FLUSH-7).
     pub extension: bool,
-    /// Runs with interrupts enabled before the scheduler is reached: the window in which a nested interrupt can come.
+    /// A function that runs with interrupts enabled before the scheduler is reached: in this window a nested interrupt
+    /// can come.
     pub before: Option<&'a dyn Fn()>,
-    /// Runs in the scheduler, as a pick that starts its timer does.
+    /// A function that runs in the scheduler, as when the picked task starts its slice timer.
     pub pick: Option<&'a dyn Fn()>,
 }
 
@@ -44,7 +46,7 @@ impl std::fmt::Debug for Schedule<'_> {
 }
 
 impl Schedule<'_> {
-    /// Picks another task and does nothing else.
+    /// A reschedule that picks another task and does nothing else.
     pub const SWITCH: Self = Self {
         switches: true,
         extension: false,
@@ -53,7 +55,7 @@ impl Schedule<'_> {
     };
 }
 
-/// Interrupts that follow each other without a pause before the rig calls it a storm.
+/// The number of interrupts in a row without a pause that the rig calls a storm.
 const STORM: u32 = 10_000;
 /// The shortest pause between two interrupts, in nanoseconds.
 const PAUSE: i64 = 1_000;
@@ -63,7 +65,7 @@ impl<H: Host> Rig<H> {
     ///
     /// # Panics
     ///
-    /// When CPUs take ten thousand interrupts without a pause of a microsecond.
+    /// Panics if the CPUs take ten thousand interrupts without a pause of a microsecond.
     pub fn run_until(&self, until: i64) {
         match &self.ticks {
             Some(_) => self.run_ticking_until(until),
@@ -71,12 +73,12 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Lets time pass until `until`. For each interrupt of a CPU, `path` says which code it interrupts and which steps
-    /// follow it.
+    /// Lets time pass until `until`. For each interrupt of a CPU, `path` returns the code that the interrupt interrupts
+    /// and the steps that follow.
     ///
     /// # Panics
     ///
-    /// See [`run_until`](Rig::run_until).
+    /// Panics like [`run_until`](Rig::run_until).
     pub fn run_until_by<'s>(&self, until: i64, path: &dyn Fn(u32) -> (Interrupted, Schedule<'s>)) {
         let mut storm = 0;
         let mut last = self.now();
@@ -93,7 +95,7 @@ impl<H: Host> Rig<H> {
         self.check();
     }
 
-    /// The next interrupt up to `until` that can be delivered.
+    /// Returns the next interrupt up to `until` that can be delivered.
     fn next_interrupt(&self, until: i64) -> Option<(i64, u32)> {
         (0..self.cpus())
             .filter(|&cpu| !self.cpu(cpu).masked.get())
@@ -110,7 +112,7 @@ impl<H: Host> Rig<H> {
             .min()
     }
 
-    /// Delivers to `cpu` whatever is due there now.
+    /// Delivers to `cpu` everything that is due there now.
     pub fn deliver_due(&self, cpu: u32) {
         let mut rounds = 0;
         while !self.is_masked(cpu) && self.is_due(cpu) {
@@ -125,14 +127,14 @@ impl<H: Host> Rig<H> {
         self.is_kicked(cpu) || self.fires_at(cpu).is_some_and(|at| at <= self.now())
     }
 
-    /// Delivers to every CPU whatever is due there now.
+    /// Delivers to every CPU everything that is due there now.
     pub fn deliver_all(&self) {
         for cpu in 0..self.cpus() {
             self.deliver_due(cpu);
         }
     }
 
-    /// Makes `cpu` reschedule on its next way out of an interrupt.
+    /// Makes `cpu` reschedule on the return from its next interrupt.
     pub fn set_need_resched(&self, cpu: u32) {
         self.place(cpu, |placement| placement.need_resched = true);
     }
@@ -143,7 +145,7 @@ impl<H: Host> Rig<H> {
         was_set
     }
 
-    /// Executes one interrupt on `cpu`, whatever is due, and its whole way out.
+    /// Executes one interrupt on `cpu`, with everything that is due, and its whole return path.
     pub fn interrupt(&self, cpu: u32, interrupted: Interrupted, schedule: &Schedule<'_>) {
         self.on(cpu, || {
             if self.host().interrupt(cpu) {
@@ -174,7 +176,7 @@ impl<H: Host> Rig<H> {
         });
     }
 
-    /// The handlers themselves: kick, timer, or a device that has nothing to do with timers.
+    /// Executes the handlers: kick, timer, or that of a device that has nothing to do with timers.
     fn handle(&self, cpu: u32) {
         if self.host().take_kick(cpu) {
             self.timers().retrigger(CpuId(cpu));
@@ -187,8 +189,8 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Runs the timer interrupt of `cpu` and stops before its way out, with interrupts masked: what is owed then stays
-    /// owed until [`flush`](Rig::flush) or [`leave_interrupt`](Rig::leave_interrupt).
+    /// Runs the timer interrupt of `cpu` and stops before its return path, with interrupts masked. An owed rearm then
+    /// stays owed until [`flush`](Rig::flush) or [`leave_interrupt`](Rig::leave_interrupt).
     pub fn enter_interrupt(&self, cpu: u32) -> ExpiryReport {
         let state = self.cpu(cpu);
         state.masked.set(true);
@@ -198,7 +200,7 @@ impl<H: Host> Rig<H> {
         turn
     }
 
-    /// The way out of an interrupt that was [entered](Rig::enter_interrupt), to a program in user mode.
+    /// Executes the return path of an interrupt that was [entered](Rig::enter_interrupt), to a program in user mode.
     pub fn leave_interrupt(&self, cpu: u32) {
         self.on(cpu, || {
             self.soft_stage(cpu);
@@ -207,11 +209,11 @@ impl<H: Host> Rig<H> {
         self.cpu(cpu).masked.set(false);
     }
 
-    /// A flush point of `cpu`.
+    /// Executes a flush point of `cpu`.
     ///
     /// # Panics
     ///
-    /// When something is owed and interrupts are enabled (B6).
+    /// Panics if a rearm is owed and interrupts are enabled (B6).
     pub fn flush(&self, cpu: u32, reason: Flush) {
         // The flag is tested first, without a lock (spec REARM-10).
         if self.cpu(cpu).rearm_owed.take() {
@@ -223,7 +225,8 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// FLUSH-4: soft work is about to run with interrupts enabled and may take long.
+    /// Executes FLUSH-4 and the soft stage: before soft work, which runs with interrupts enabled and may take long, an
+    /// owed rearm is flushed.
     fn soft_stage(&self, cpu: u32) {
         let state = self.cpu(cpu);
         while self.host().take_soft_raised(cpu) {
@@ -267,7 +270,7 @@ impl<H: Host> Rig<H> {
         self.flush(cpu, Flush::KernelExit);
     }
 
-    /// The scheduler, with interrupts masked. Also called by tasks that give up the CPU.
+    /// Executes the scheduler, with interrupts masked. Tasks that give up the CPU call it, too.
     pub fn schedule(&self, cpu: u32, schedule: &Schedule<'_>) {
         self.on(cpu, || {
             if let Some(pick) = schedule.pick {
@@ -282,7 +285,7 @@ impl<H: Host> Rig<H> {
         });
     }
 
-    /// INV-2: no code runs with interrupts enabled while a rearm is owed.
+    /// Checks INV-2: no code runs with interrupts enabled while a rearm is owed.
     fn assert_nothing_owed(&self, cpu: u32) {
         assert!(
             !self.cpu(cpu).rearm_owed.get(),

@@ -1,4 +1,4 @@
-//! The rig: drives a host like a debugger drives a computer.
+//! The rig: it drives a host as a debugger drives a computer.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -19,10 +19,10 @@ use crate::host::{Host, Placement, Source};
 use crate::parts::{Cpu, Parts, TICK};
 use crate::ticks::Ticks;
 
-/// A host that a suite drives. Cheap to clone: all clones are the same one.
+/// A host that a suite drives. Clones are cheap, and all clones are the same rig.
 ///
-/// Ticks come in two ways. CPUs of a [new](Rig::new) rig take them [when a suite says so](Rig::run_to_tick), all at
-/// once; those of a [ticking](Rig::ticking) one from a timer of each CPU, which stops in idle.
+/// Ticks come in two ways. CPUs of a [new](Rig::new) rig take them [when a suite says so](Rig::run_to_tick), all CPUs
+/// at once. CPUs of a [ticking](Rig::ticking) rig take them from a timer of each CPU, which stops in idle.
 pub struct Rig<H: Host> {
     pub(crate) parts: Rc<Parts<H>>,
     pub(crate) ticks: Option<Rc<Ticks<H>>>,
@@ -48,14 +48,15 @@ impl<H: Host> fmt::Debug for Rig<H> {
 }
 
 impl<H: Host> Rig<H> {
-    /// See [`Platform::DEFERRED_REARM`].
+    /// The value of [`Platform::DEFERRED_REARM`].
     pub const DEFERRED_REARM: bool = <H::Platform as Platform>::DEFERRED_REARM;
-    /// See [`Platform::WAITING`].
+    /// The value of [`Platform::WAITING`].
     pub const WAITING: Waiting = <H::Platform as Platform>::WAITING;
-    /// See [`Platform::EXPIRY_BUDGET`].
+    /// The value of [`Platform::EXPIRY_BUDGET`].
     pub const EXPIRY_BUDGET: u32 = <H::Platform as Platform>::EXPIRY_BUDGET;
 
-    /// A host of `cpus` CPUs, all of them online, at time zero. Their devices are coupled if it has such.
+    /// Makes a host of `cpus` CPUs, all of them online, at time zero. Their devices are coupled if the host has coupled
+    /// devices.
     #[must_use]
     pub fn new(cpus: u32) -> Self {
         let coupled = H::DEVICES.contains(&DeviceClass::Coupled);
@@ -63,7 +64,7 @@ impl<H: Host> Rig<H> {
         Self::with_devices(cpus, class.unwrap_or(H::DEVICES[0]))
     }
 
-    /// A host whose CPUs have devices of `class`.
+    /// Makes a host whose CPUs have devices of `class`.
     #[must_use]
     pub fn with_devices(cpus: u32, class: DeviceClass) -> Self {
         let (one, has) = (cpus == 1 || H::HAS.contains(Capabilities::CPUS), H::NAME);
@@ -87,13 +88,13 @@ impl<H: Host> Rig<H> {
         rig
     }
 
-    /// The host.
+    /// Returns the host.
     #[must_use]
     pub fn host(&self) -> &H {
         &self.parts.host
     }
 
-    /// The timers of the host.
+    /// Returns the timers of the host.
     #[must_use]
     pub fn timers(&self) -> &Timers<H::Platform> {
         self.host().timers()
@@ -103,19 +104,19 @@ impl<H: Host> Rig<H> {
         &self.parts.cpus[cpu as usize]
     }
 
-    /// The number of CPUs.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         u32::try_from(self.parts.cpus.len()).expect("few CPUs")
     }
 
-    /// The CPU that executes.
+    /// Returns the CPU that executes; `None` for a thread without a CPU.
     #[must_use]
     pub fn this_cpu(&self) -> Option<u32> {
         self.host().this_cpu()
     }
 
-    /// The true time in nanoseconds.
+    /// Returns the true time in nanoseconds.
     #[must_use]
     pub fn now(&self) -> i64 {
         self.host().now()
@@ -133,7 +134,7 @@ impl<H: Host> Rig<H> {
         self.host().offsets().of(clock).as_nanos()
     }
 
-    /// Predicts the monotonic clock at the true time `at`, if it is not steered meanwhile.
+    /// Predicts the monotonic clock at the true time `at`, if the clock is not steered meanwhile.
     #[must_use]
     pub fn monotonic_at(&self, at: i64) -> i64 {
         self.host().shows_at(at).as_nanos()
@@ -143,12 +144,12 @@ impl<H: Host> Rig<H> {
     ///
     /// # Panics
     ///
-    /// With what a callback panicked with meanwhile.
+    /// Panics with the payload of a callback's panic, if a callback panicked meanwhile.
     pub fn on<R>(&self, cpu: u32, body: impl FnOnce() -> R) -> R {
         self.execute(Some(cpu), body)
     }
 
-    /// Lets a thread that has no CPU any more execute `body`.
+    /// Lets a thread that has no CPU execute `body`.
     pub fn on_no_cpu<R>(&self, body: impl FnOnce() -> R) -> R {
         self.execute(None, body)
     }
@@ -164,7 +165,7 @@ impl<H: Host> Rig<H> {
         result
     }
 
-    /// Moves the true time on without delivering anything: code that runs for long.
+    /// Moves the true time on without delivering an interrupt, as code that runs for long does.
     pub fn spend(&self, nanos: i64) {
         assert!(nanos >= 0, "time does not run backwards");
         self.host().set_now(self.now() + nanos);
@@ -175,25 +176,25 @@ impl<H: Host> Rig<H> {
         self.host().take_trace()
     }
 
-    /// Writes to the device of `cpu` since it came online.
+    /// Returns the number of writes to the device of `cpu` since the CPU came online.
     #[must_use]
     pub fn device_writes(&self, cpu: u32) -> u64 {
         self.host().device_writes(cpu) - self.cpu(cpu).written.get()
     }
 
-    /// The true time at which the device of `cpu` will fire.
+    /// Returns the true time at which the device of `cpu` will fire; `None` if it is not armed.
     #[must_use]
     pub fn fires_at(&self, cpu: u32) -> Option<i64> {
         self.host().fires_at(cpu)
     }
 
-    /// Readings of the counter so far.
+    /// Returns the number of readings of the counter so far.
     #[must_use]
     pub fn counter_readings(&self) -> u64 {
         self.host().counter_readings()
     }
 
-    /// Base locks taken so far, by all CPUs.
+    /// Returns the number of base locks that all CPUs have taken so far.
     #[must_use]
     pub fn lock_acquisitions(&self) -> u64 {
         self.host().lock_acquisitions()
@@ -205,14 +206,14 @@ impl<H: Host> Rig<H> {
         self.base(cpu).armed()
     }
 
-    /// The base of `cpu`.
+    /// Returns the base of `cpu`.
     #[must_use]
     pub fn base(&self, cpu: u32) -> &CpuBase<H::Platform> {
         let base = self.timers().platform().base(CpuId(cpu));
         base.expect("every CPU has a base")
     }
 
-    /// Returns true if a CPU asked `cpu` to look at its queues and it has not begun.
+    /// Returns true if another CPU kicked `cpu` and `cpu` has not begun to answer the kick.
     #[must_use]
     pub fn is_kicked(&self, cpu: u32) -> bool {
         self.host().is_kicked(cpu)
@@ -224,13 +225,13 @@ impl<H: Host> Rig<H> {
         self.host().is_soft_raised(cpu)
     }
 
-    /// Returns true if an interrupt of `cpu` left a rearm to a flush point that has not come yet.
+    /// Returns true if an interrupt of `cpu` left a rearm to a flush point that has not been reached yet.
     #[must_use]
     pub fn owes_rearm(&self, cpu: u32) -> bool {
         self.cpu(cpu).rearm_owed.get()
     }
 
-    /// The state of all CPUs as text (spec ).
+    /// Returns the state of all CPUs as text (spec ).
     #[must_use]
     pub fn dump(&self) -> String {
         match &self.ticks {
@@ -239,11 +240,11 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Writes the dump that [`dump`](Self::dump) writes, with the additions of `host`.
+    /// Returns the text of [`dump`](Self::dump), with the additions of `host`.
     ///
     /// # Panics
     ///
-    /// When `host` fails.
+    /// Panics if `host` fails.
     #[must_use]
     pub fn dump_with(&self, host: &impl DumpHost) -> String {
         let mut text = String::new();
@@ -270,7 +271,7 @@ impl<H: Host> Rig<H> {
         self.cpu(cpu).masked.get()
     }
 
-    /// Masks or unmasks timer delivery to `cpu`; unmasking delivers what came meanwhile.
+    /// Masks or unmasks timer delivery to `cpu`. Unmasking delivers the interrupts that came meanwhile.
     pub fn set_masked(&self, cpu: u32, masked: bool) {
         self.cpu(cpu).masked.set(masked);
         if masked {
@@ -290,7 +291,7 @@ impl<H: Host> Rig<H> {
         });
     }
 
-    /// Changes what decides where the timers of `cpu` go, and tells the host.
+    /// Changes the conditions that decide where the timers of `cpu` are queued, and passes them to the host.
     pub(crate) fn place(&self, cpu: u32, change: impl FnOnce(&mut Placement)) {
         let mut placement = self.cpu(cpu).placement.get();
         change(&mut placement);
@@ -298,7 +299,7 @@ impl<H: Host> Rig<H> {
         self.host().set_placement(cpu, placement);
     }
 
-    /// Sets where unpinned timers of idle and isolated CPUs go, as long as timers may move at all.
+    /// Sets the CPU that gets the unpinned timers of idle and isolated CPUs, as long as timers may move at all.
     pub fn set_busy(&self, cpu: Option<u32>) {
         self.host().set_busy(cpu);
     }
@@ -308,17 +309,17 @@ impl<H: Host> Rig<H> {
         self.host().set_migration(enabled);
     }
 
-    /// Makes the device of `cpu` drop what is written next.
+    /// Makes the device of `cpu` drop the next write.
     pub fn break_device(&self, cpu: u32) {
         self.host().break_device(cpu);
     }
 
-    /// Makes the device of `cpu` refuse the next `count` relative writes, and forget what it had been told.
+    /// Makes the device of `cpu` refuse the next `count` relative writes, and lose its programmed event.
     pub fn refuse_writes(&self, cpu: u32, count: u32) {
         self.host().refuse_writes(cpu, count);
     }
 
-    /// Lets another counter drive the time, which does not jump.
+    /// Lets another counter drive the time; the time does not jump.
     pub fn switch_counter(&self, source: Source) {
         self.host().switch_counter(source);
     }
@@ -333,14 +334,14 @@ impl<H: Host> Rig<H> {
         self.host().advance_timekeeper();
     }
 
-    /// Sets the time of day so that it is `realtime` ahead of the monotonic clock, and tells the timers, from CPU
+    /// Sets the time of day so that it is `realtime` ahead of the monotonic clock, and notifies the timers from CPU
     /// `cpu`.
     pub fn set_wall(&self, cpu: u32, realtime: i64) {
         self.publish_wall(realtime);
         self.on(cpu, || self.timers().clock_was_set(ClockSet::WALL));
     }
 
-    /// Sets the time of day without telling the timers yet.
+    /// Sets the time of day without notifying the timers yet.
     pub fn publish_wall(&self, realtime: i64) {
         self.host().set_offsets(Offsets {
             realtime: Offset::from_nanos(realtime),
@@ -354,8 +355,8 @@ impl<H: Host> Rig<H> {
         self.host().set_next_leap(when);
     }
 
-    /// Lets the host sleep for `nanos`: the monotonic clock stands still, the others do not, and every device
-    /// forgets.
+    /// Suspends the host for `nanos`: the monotonic clock stands still, the other clocks go on, and every device loses
+    /// its programmed event.
     pub fn suspend_for(&self, nanos: i64) {
         for cpu in 0..self.cpus() {
             self.on(cpu, || self.timers().suspend(CpuId(cpu)));
@@ -374,12 +375,12 @@ impl<H: Host> Rig<H> {
         self.on(0, || self.timers().clock_was_set(ClockSet::SLEEP));
     }
 
-    /// Stops the device of `cpu`, as deep idle states do: what was programmed is lost.
+    /// Stops the device of `cpu`, as deep idle states do: the programmed event is lost.
     pub fn stop_device(&self, cpu: u32) {
         self.on(cpu, || self.timers().stop_device(CpuId(cpu)));
     }
 
-    /// Switches the device of `cpu` on again, and programs it for what the CPU has to wake up for.
+    /// Switches the device of `cpu` on again, and programs it for the next time at which the CPU has to wake up.
     pub fn restart_device(&self, cpu: u32) {
         self.on(cpu, || {
             self.timers().switch_device_on(CpuId(cpu));
@@ -399,7 +400,7 @@ impl<H: Host> Rig<H> {
     ///
     /// # Panics
     ///
-    /// When it is the last one.
+    /// Panics if `cpu` is the last CPU that is online.
     pub fn offline(&self, cpu: u32) {
         self.cpu(cpu).rearm_owed.set(false);
         self.on(cpu, || self.host().offline(cpu));
@@ -408,18 +409,18 @@ impl<H: Host> Rig<H> {
         self.on(heir, || self.host().take_over_wheels(cpu, heir, tick));
     }
 
-    /// The first CPU that is online.
+    /// Returns the first CPU that is online.
     pub(crate) fn first_online(&self) -> u32 {
         let online = (0..self.cpus()).find(|&cpu| self.base(cpu).is_online());
         online.expect("one CPU stays")
     }
 
-    /// Looks at everything that must hold whenever no base is locked and no interrupt is under way (spec ),
+    /// Checks every condition that must hold whenever no base is locked and no interrupt is under way (spec ),
     /// against the devices themselves.
     ///
     /// # Panics
     ///
-    /// When an invariant is broken.
+    /// Panics if an invariant is broken.
     pub fn check(&self) {
         match &self.ticks {
             Some(_) => self.check_ticking(),
@@ -439,7 +440,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// INV-1, against the device itself: it fires when the first timer is due, or before.
+    /// Checks INV-1 against the device itself: the device fires when the first timer is due, or earlier.
     fn assert_armed_for_the_first(&self, cpu: u32) {
         let state = self.cpu(cpu);
         let is_under_way = state.rearm_owed.get() || state.depth.get() > 0 || self.is_kicked(cpu);
@@ -465,14 +466,14 @@ impl<H: Host> Rig<H> {
 
 /// Ticks that a suite lets the CPUs take, and the wheels that they drive.
 impl<H: Host> Rig<H> {
-    /// The tick in progress.
+    /// Returns the tick in progress.
     #[must_use]
     pub fn tick(&self) -> Tick {
         Tick((self.now() / TICK).unsigned_abs())
     }
 
     /// Lets time pass until `tick` begins. Every CPU that is online and whose tick is not stopped takes each tick, and
-    /// runs its wheels if something is due.
+    /// runs its wheels if a timer is due.
     pub fn run_to_tick(&self, tick: Tick) {
         while self.tick() < tick {
             let next = i64::try_from(self.tick().0 + 1).expect("within the life of the rig") * TICK;
@@ -489,8 +490,8 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// One tick of `cpu`: asks without a lock, and runs all its wheels if the answer is yes. Returns how many timers
-    /// fired.
+    /// Takes one tick of `cpu`: checks without a lock whether a wheel is due, and runs all wheels if so. Returns the
+    /// number of timers that fired.
     pub fn take_tick(&self, cpu: u32) -> u32 {
         let now = self.tick();
         if !self.timers().wheel_is_due(CpuId(cpu), now) {
@@ -502,18 +503,18 @@ impl<H: Host> Rig<H> {
         })
     }
 
-    /// Returns the next due tick of the local wheel of `cpu`, as it learns it when it wants to sleep.
+    /// Returns the next due tick of the local wheel of `cpu`, which the CPU reads before it sleeps.
     #[must_use]
     pub fn next_local(&self, cpu: u32) -> Option<u64> {
         let next = self.timers().wheel_next(CpuId(cpu), self.tick());
         next.local.map(|due| due.0)
     }
 
-    /// Puts `cpu` to sleep until its first timer, whenever that is.
+    /// Puts `cpu` to sleep until its first timer, however late that timer is due.
     ///
     /// # Panics
     ///
-    /// When it does not fall asleep.
+    /// Panics if `cpu` does not fall asleep.
     pub fn sleep(&self, cpu: u32) {
         self.set_idleness(cpu, false, true);
         let tick = self.tick();
@@ -530,14 +531,15 @@ impl<H: Host> Rig<H> {
         self.on(cpu, || self.timers().wheel_leave_idle(CpuId(cpu)));
     }
 
-    /// Lets `by` run the global wheel of `cpu`, as a migrator does for one that sleeps.
+    /// Lets `by` run the global wheel of `cpu`, as a migrator does for a sleeping CPU. Returns the number of timers
+    /// that fired.
     pub fn run_remotely(&self, by: u32, cpu: u32) -> u32 {
         self.on(by, || {
             self.run_wheel(CpuId(cpu), WheelKind::Global, self.tick())
         })
     }
 
-    /// Passes until the budget suffices.
+    /// Runs a wheel in as many passes as the budget requires.
     fn run_wheel(&self, cpu: CpuId, kind: WheelKind, now: Tick) -> u32 {
         let mut fired = 0;
         loop {

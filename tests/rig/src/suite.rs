@@ -1,4 +1,4 @@
-//! Helpers that the core's conformance tests and the regressions share.
+//! Helper functions that the core's conformance tests and the regressions share.
 
 use std::ops::Div;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +8,8 @@ use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Instant, Monotonic};
 use tickless_core::trace::Event;
 
-/// Makes tests out of functions that are generic over a [`Host`](crate::Host): one for each of the rig's own, so that
-/// every rule is tried under both rearm policies (spec REARM-13).
+/// Makes tests out of functions that are generic over a [`Host`](crate::Host): one test for each of the rig's own
+/// hosts, so that every rule is tested under both rearm policies (spec REARM-13).
 ///
 /// ```
 /// use tickless_rig::{Host, Rig, all_configs};
@@ -40,12 +40,12 @@ macro_rules! all_configs {
     )+};
 }
 
-/// A start at `nanos` on the monotonic clock.
+/// Returns a start at `nanos` on the monotonic clock.
 pub const fn at(nanos: i64) -> Start {
     Start::at(Instant::<Monotonic>::from_nanos(nanos))
 }
 
-/// A start at `nanos` on the clock `T`.
+/// Returns a start at `nanos` on the clock `T`.
 pub const fn at_on<T: ClockId>(nanos: i64) -> Start<T> {
     Start::at(Instant::from_nanos(nanos))
 }
@@ -60,7 +60,7 @@ pub fn panic_of(body: impl FnOnce()) -> Option<String> {
     Some(text.unwrap_or_else(|| "no text".to_owned()))
 }
 
-/// The writes to devices in a trace: whose, and for when.
+/// Returns the device writes in a trace: the CPU of each, and the time for which it programs the device.
 #[must_use]
 pub fn rearms(trace: &[Event]) -> Vec<(u32, i64)> {
     let rearm = |event: &Event| match *event {
@@ -70,7 +70,7 @@ pub fn rearms(trace: &[Event]) -> Vec<(u32, i64)> {
     trace.iter().filter_map(rearm).collect()
 }
 
-/// The CPUs that were kicked in a trace.
+/// Returns the CPUs that were kicked in a trace.
 #[must_use]
 pub fn kicks(trace: &[Event]) -> Vec<u32> {
     let kick = |event: &Event| match *event {
@@ -80,7 +80,7 @@ pub fn kicks(trace: &[Event]) -> Vec<u32> {
     trace.iter().filter_map(kick).collect()
 }
 
-/// The moves in a trace: from where, to where.
+/// Returns the moves in a trace: the old and the new CPU of each.
 #[must_use]
 pub fn moves(trace: &[Event]) -> Vec<(u32, u32)> {
     let moved = |event: &Event| match *event {
@@ -90,8 +90,8 @@ pub fn moves(trace: &[Event]) -> Vec<(u32, u32)> {
     trace.iter().filter_map(moved).collect()
 }
 
-/// Scales the number of seeds that a case draws, or of finds that it needs: all of them in optimised code, else a
-/// third, because with debug assertions each takes several times as long.
+/// Scales the number of seeds that a case draws, or of finds that it needs. Optimised code takes all of them; with
+/// debug assertions it is a third, because each seed then takes several times as long.
 pub(crate) fn drawn<N: Div<Output = N> + From<u8>>(all: N) -> N {
     if cfg!(debug_assertions) {
         all / N::from(3)

@@ -1,4 +1,4 @@
-//! The timers of a rig's CPUs, as the hierarchy wants them.
+//! The tables of a rig's CPUs, as the hierarchy needs them.
 
 use std::cell::Cell;
 use std::fmt;
@@ -24,11 +24,11 @@ pub type Tables<H> = tables::Tables<GlobalTimers<H>>;
 pub struct GlobalTimers<H: Host> {
     parts: Rc<Parts<H>>,
     count: Rc<TickCount<PlainLock>>,
-    /// True for each CPU that has to leave idle once.
+    /// True for each CPU that has been requested to leave idle once.
     activated: Vec<Cell<bool>>,
 }
 
-/// The tables of the CPUs of `parts`, whose ticks are counted by `count`.
+/// Makes the tables of the CPUs of `parts`, whose ticks `count` counts.
 pub(crate) fn new<H: Host>(
     parts: Rc<Parts<H>>,
     count: Rc<TickCount<PlainLock>>,
@@ -49,7 +49,7 @@ impl<H: Host> GlobalTimers<H> {
         self.parts.host.timers()
     }
 
-    /// Returns true if `cpu` has to leave idle once, and clears the request.
+    /// Returns true if `cpu` has been requested to leave idle once, and clears the request.
     pub(crate) fn take_activated(&self, cpu: u32) -> bool {
         self.activated[cpu as usize].take()
     }

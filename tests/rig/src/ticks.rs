@@ -1,4 +1,4 @@
-//! The state of a rig whose CPUs tick, and sleep deeply.
+//! The state of a rig whose CPUs tick and sleep deeply.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -22,9 +22,9 @@ pub(crate) struct TickingCpu {
     pub(crate) tick: RefCell<CpuTick>,
     pub(crate) timer: Pin<Box<HrTimer<ExactCall<Monotonic>>>>,
     pub(crate) conditions: Cell<TickDependencies>,
-    /// The tick found something to do, and the soft stage has not come to it.
+    /// True if the tick found due work, and the soft stage has not run it yet.
     pub(crate) expiry_pending: Cell<bool>,
-    /// Ticks that ran.
+    /// The number of ticks that ran.
     pub(crate) ticks: Cell<u64>,
     pub(crate) depth: Depth,
 }
@@ -56,23 +56,23 @@ pub(crate) struct Depth {
     pub(crate) is_wanted: Cell<bool>,
     /// True while the CPU's device is stopped.
     pub(crate) is_deep: Cell<bool>,
-    /// The interrupt by which a broadcast is delivered is on its way.
+    /// True while the interrupt that delivers a broadcast is pending.
     pub(crate) is_called: Cell<bool>,
-    /// True if the CPU came back late: no device is programmed for it until that interrupt comes.
+    /// True if the CPU woke late: no device is programmed for it until the pending interrupt comes.
     pub(crate) awaits_call: Cell<bool>,
 }
 
 /// The counts of deep sleeps and of their ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeepCounts {
-    /// Deep sleeps.
+    /// The number of deep sleeps.
     pub entered: u64,
-    /// Deep sleeps that were refused.
+    /// The number of deep sleeps that were refused.
     pub refused: u64,
-    /// Broadcasts that were delivered to other CPUs, one for each.
+    /// The number of broadcasts that were delivered to other CPUs; each CPU counts as one.
     pub delivered: u64,
-    /// Times a CPU came back for another reason.
+    /// The number of times that a CPU woke for another reason than a broadcast.
     pub woke_itself: u64,
-    /// Times it came back when it was due and not called yet.
+    /// The number of times that a CPU woke when its event was due and its broadcast was not delivered yet.
     pub woke_late: u64,
 }

@@ -1,4 +1,4 @@
-//! Timers for suites: they note when they fired.
+//! Timers for suites: they note the times at which they fired.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl<H: Host, T: ClockId> std::fmt::Debug for TestTimer<H, T> {
 }
 
 impl<H: Host> TestTimer<H> {
-    /// A timer on the monotonic clock with this callback.
+    /// Makes a timer on the monotonic clock with this callback.
     pub fn new(
         rig: &Rig<H>,
         callback: impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + 'static,
@@ -45,7 +45,7 @@ impl<H: Host> TestTimer<H> {
         Self::with_setup(rig, Setup::new(), callback)
     }
 
-    /// A timer on the monotonic clock that fires once for each start.
+    /// Makes a timer on the monotonic clock that fires once for each start.
     #[must_use]
     pub fn once(rig: &Rig<H>) -> Self {
         Self::new(rig, |_| Restart::No)
@@ -53,7 +53,7 @@ impl<H: Host> TestTimer<H> {
 }
 
 impl<H: Host, T: ClockId> TestTimer<H, T> {
-    /// A timer made with `setup`.
+    /// Makes a timer with `setup`.
     pub fn with_setup(
         rig: &Rig<H>,
         setup: Setup,
@@ -78,13 +78,13 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         }
     }
 
-    /// A timer in the hard stage that fires once for each start.
+    /// Makes a timer in the hard stage that fires once for each start.
     #[must_use]
     pub fn once_on(rig: &Rig<H>) -> Self {
         Self::with_setup(rig, Setup::new(), |_| Restart::No)
     }
 
-    /// A timer made with `setup` whose callback is given the timer itself.
+    /// Makes a timer with `setup` whose callback is given the timer itself.
     pub fn cyclic(
         rig: &Rig<H>,
         setup: Setup,
@@ -99,67 +99,67 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         })
     }
 
-    /// Starts it, whatever comes of that.
+    /// Starts the timer, and ignores the outcome.
     pub fn start(&self, start: Start<T>) {
         let _ = self.try_start(start);
     }
 
-    /// Starts it, and returns the outcome.
+    /// Starts the timer, and returns the outcome.
     pub fn try_start(&self, start: Start<T>) -> StartOutcome {
         self.timer.as_ref().start(self.rig.timers(), start)
     }
 
-    /// Starts it unless it fires earlier.
+    /// Starts the timer unless it is queued for an earlier time.
     pub fn start_if_earlier(&self, start: Start<T>) -> StartOutcome {
         let timer = self.timer.as_ref().timer_ref();
         timer.start_if_earlier(self.rig.timers(), start)
     }
 
-    /// Starts it unless its time is over.
+    /// Starts the timer unless its time is over.
     ///
     /// # Errors
     ///
-    /// See [`HrTimer::start_checked`](tickless_core::hrtimer::HrTimer::start_checked).
+    /// Returns the errors of [`HrTimer::start_checked`](tickless_core::hrtimer::HrTimer::start_checked).
     pub fn start_checked(&self, start: Start<T>) -> Result<StartOutcome, StartError> {
         let timers = self.rig.timers();
         self.timer.as_ref().start_checked(timers, start)
     }
 
-    /// Shuts it down.
+    /// Shuts the timer down.
     pub fn shutdown(&self) -> bool {
         self.timer.as_ref().shutdown(self.rig.timers())
     }
 
-    /// Tries to cancel it.
+    /// Tries to cancel the timer.
     #[must_use]
     pub fn try_cancel(&self) -> TryCancel {
         self.timer.as_ref().try_cancel(self.rig.timers())
     }
 
-    /// Cancels it.
+    /// Cancels the timer.
     pub fn cancel(&self) -> bool {
         self.timer.as_ref().cancel(self.rig.timers())
     }
 
-    /// Returns true if it is queued.
+    /// Returns true if the timer is queued.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.timer.is_queued()
     }
 
-    /// Returns true if it is queued or its callback runs.
+    /// Returns true if the timer is queued or its callback runs.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.timer.is_active()
     }
 
-    /// Returns where the timer is in its life cycle.
+    /// Returns the state of the timer in its life cycle.
     #[must_use]
     pub fn state(&self) -> State {
         self.timer.state()
     }
 
-    /// Returns true if the executing CPU runs its callback.
+    /// Returns true if the executing CPU runs the timer's callback.
     #[must_use]
     pub fn is_own_callback(&self) -> bool {
         self.timer.as_ref().is_own_callback(self.rig.timers())
@@ -172,20 +172,20 @@ impl<H: Host, T: ClockId> TestTimer<H, T> {
         deadline.map(Instant::as_nanos)
     }
 
-    /// The CPU it is on.
+    /// Returns the CPU on which the timer is.
     #[must_use]
     pub fn cpu(&self) -> Option<u32> {
         self.timer.as_ref().cpu(self.rig.timers()).map(|cpu| cpu.0)
     }
 
-    /// The next event of `cpu` without this timer.
+    /// Returns the next event of `cpu` without this timer.
     #[must_use]
     pub fn next_event_without(&self, cpu: u32) -> i64 {
         let (timers, timer) = (self.rig.timers(), self.timer.as_ref());
         timers.next_event_without(CpuId(cpu), timer).as_nanos()
     }
 
-    /// Returns the readings of its clock, one for each firing.
+    /// Returns the readings of the timer's clock, one for each firing.
     #[must_use]
     pub fn fired_at(&self) -> Vec<i64> {
         self.fired.borrow().clone()
@@ -207,7 +207,7 @@ impl<H: Host, T: ClockId> Drop for TestTimer<H, T> {
 type CoarseScript = Box<dyn FnMut(&mut Timeout) -> Restart>;
 
 /// A coarse timer that belongs to a rig, shuts itself down when it is dropped, and remembers the arguments of its
-/// callback. Its operations take the tick of the rig for now.
+/// callback. Its operations take the rig's tick as the present time.
 pub struct CoarseTimer<H: Host> {
     rig: Rig<H>,
     timer: Pin<Box<WheelTimer<CoarseCall>>>,
@@ -215,7 +215,7 @@ pub struct CoarseTimer<H: Host> {
 }
 
 impl<H: Host> CoarseTimer<H> {
-    /// A timer made for the wheel of `kind`.
+    /// Makes a timer for the wheel of `kind`.
     pub fn new(
         rig: &Rig<H>,
         kind: WheelKind,
@@ -239,13 +239,13 @@ impl<H: Host> CoarseTimer<H> {
         }
     }
 
-    /// A timer that fires once for each arming.
+    /// Makes a timer that fires once for each arming.
     #[must_use]
     pub fn once(rig: &Rig<H>, kind: WheelKind) -> Self {
         Self::new(rig, kind, |_| Restart::No)
     }
 
-    /// A timer whose callback is given the timer itself.
+    /// Makes a timer whose callback is given the timer itself.
     pub fn cyclic(
         rig: &Rig<H>,
         kind: WheelKind,
@@ -260,41 +260,41 @@ impl<H: Host> CoarseTimer<H> {
         })
     }
 
-    /// Arms it.
+    /// Arms the timer.
     ///
     /// # Errors
     ///
-    /// See [`WheelTimer::arm`](tickless_core::coarse::WheelTimer::arm); the same for the others.
+    /// Returns the errors of [`WheelTimer::arm`](tickless_core::coarse::WheelTimer::arm).
     pub fn arm(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().arm(timers, now, Tick(expiry))
     }
 
-    /// Arms it pinned.
+    /// Arms the timer pinned.
     ///
     /// # Errors
     ///
-    /// See [`arm`](Self::arm).
+    /// Returns the errors of [`arm`](Self::arm).
     pub fn arm_local(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().arm_local(timers, now, Tick(expiry))
     }
 
-    /// Arms it movable.
+    /// Arms the timer movable.
     ///
     /// # Errors
     ///
-    /// See [`arm`](Self::arm).
+    /// Returns the errors of [`arm`](Self::arm).
     pub fn arm_global(&self, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().arm_global(timers, now, Tick(expiry))
     }
 
-    /// Arms it on a CPU.
+    /// Arms the timer on a given CPU.
     ///
     /// # Errors
     ///
-    /// See [`arm`](Self::arm).
+    /// Returns the errors of [`arm`](Self::arm).
     pub fn arm_on(&self, cpu: u32, expiry: u64) -> Result<(), ArmError> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer
@@ -302,26 +302,26 @@ impl<H: Host> CoarseTimer<H> {
             .arm_on(timers, CpuId(cpu), now, Tick(expiry))
     }
 
-    /// Modifies it.
+    /// Modifies the timer.
     pub fn modify(&self, expiry: u64) -> StartOutcome {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().modify(timers, now, Tick(expiry))
     }
 
-    /// Modifies it if it stays in its slot on the executing CPU.
+    /// Modifies the timer if it stays in its slot on the executing CPU.
     pub fn modify_in_slot(&self, expiry: u64) -> bool {
         let timer = self.timer.as_ref();
         timer.modify_in_slot(self.rig.timers(), Tick(expiry))
     }
 
-    /// Modifies it if it is the executing CPU's own.
+    /// Modifies the timer if it belongs to the executing CPU.
     #[must_use]
     pub fn modify_own(&self, expiry: u64) -> Option<Own> {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().modify_own(timers, now, Tick(expiry))
     }
 
-    /// Modifies it if it is queued.
+    /// Modifies the timer if it is queued.
     pub fn modify_if_active(&self, expiry: u64) -> StartOutcome {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer
@@ -329,64 +329,64 @@ impl<H: Host> CoarseTimer<H> {
             .modify_if_active(timers, now, Tick(expiry))
     }
 
-    /// Makes it fire earlier.
+    /// Makes the timer fire earlier.
     pub fn reduce(&self, expiry: u64) -> StartOutcome {
         let (timers, now) = (self.rig.timers(), self.rig.tick());
         self.timer.as_ref().reduce(timers, now, Tick(expiry))
     }
 
-    /// Deletes it.
+    /// Deletes the timer.
     pub fn delete(&self) -> bool {
         self.timer.as_ref().delete(self.rig.timers())
     }
 
-    /// Deletes it unless it runs.
+    /// Deletes the timer unless its callback runs.
     #[must_use]
     pub fn try_delete_sync(&self) -> TryCancel {
         self.timer.as_ref().try_delete_sync(self.rig.timers())
     }
 
-    /// Deletes it and waits.
+    /// Deletes the timer and waits for its callback to end.
     pub fn delete_sync(&self) -> bool {
         self.timer.as_ref().delete_sync(self.rig.timers())
     }
 
-    /// Shuts it down.
+    /// Shuts the timer down.
     pub fn shutdown(&self) -> bool {
         self.timer.as_ref().shutdown(self.rig.timers())
     }
 
-    /// Shuts it down and waits.
+    /// Shuts the timer down and waits for its callback to end.
     pub fn shutdown_sync(&self) -> bool {
         self.timer.as_ref().shutdown_sync(self.rig.timers())
     }
 
-    /// Returns true if it is queued.
+    /// Returns true if the timer is queued.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.timer.is_queued()
     }
 
-    /// Returns where the timer is in its life cycle.
+    /// Returns the state of the timer in its life cycle.
     #[must_use]
     pub fn state(&self) -> State {
         self.timer.state()
     }
 
-    /// The CPU and the wheel it is on.
+    /// Returns the CPU and the wheel on which the timer is.
     #[must_use]
     pub fn wheel(&self) -> Option<(u32, WheelKind)> {
         let wheel = self.timer.as_ref().wheel(self.rig.timers());
         wheel.map(|(cpu, kind)| (cpu.0, kind))
     }
 
-    /// Returns the arguments of its callback, one for each firing.
+    /// Returns the arguments of the timer's callback, one for each firing.
     #[must_use]
     pub fn fired(&self) -> Vec<Timeout> {
         self.fired.borrow().clone()
     }
 
-    /// The ticks in which it fired.
+    /// Returns the ticks in which the timer fired.
     #[must_use]
     pub fn fired_at(&self) -> Vec<u64> {
         self.fired

@@ -1,5 +1,5 @@
-//! The suites on the rig's own hosts: one that defers the rearm of the device to a flush point, one that does not, and
-//! one with a preemptible soft stage.
+//! The suites on the rig's own hosts: one that defers the rearm of the device to a flush point, one whose interrupt
+//! rearms the device itself, and one with a preemptible soft stage.
 
 mod deferred {
     tickless_rig::conformance!(tickless_rig::Deferred, skips: 0);

@@ -1,4 +1,5 @@
-//! The kit itself: its suites fail on hosts that are broken on purpose, and it leaves out no suite and no case.
+//! Tests of the kit itself: its suites fail on hosts that are broken on purpose, and the kit leaves out no suite and no
+//! case.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use tickless_rig::suites::{self, exactness, hotplug, locality, soft, start, susp
 use tickless_rig::virtual_host::{Config, Fault};
 use tickless_rig::{Capabilities, Deferred, VirtualHost};
 
-/// A host that is broken in one way.
+/// The settings of a host with one fault.
 enum Broken<const FAULT: u8> {}
 
 impl<const FAULT: u8> Config for Broken<FAULT> {
@@ -28,7 +29,7 @@ const LATE_DEVICE: u8 = 0;
 const LOST_KICK: u8 = 1;
 const LOST_SOFT_STAGE: u8 = 2;
 
-/// A case passes on a host, and fails on that host with a fault.
+/// Checks that a case passes on a host, and fails on the same host with a fault.
 fn assert_notices(case: &str, intact: fn(), broken: fn()) {
     assert_eq!(panic_of(intact), None, "{case} on an intact host");
     assert!(panic_of(broken).is_some(), "{case} does not notice a fault");

@@ -1,5 +1,5 @@
-//! Tests for hosts of the rig's own: with a configuration that no other host need have, of the exact text of a dump,
-//! and of parts of the core that need no host.
+//! Tests for special hosts of the rig: with a configuration that no other host needs, of the exact text of a dump, and
+//! of parts of the core that need no host.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,8 +17,8 @@ use tickless_rig::suite::{at, at_on, panic_of};
 use tickless_rig::virtual_host::DeferredRearm;
 use tickless_rig::{Config, Deferred, Host, Immediate, Preemptible, Rig, TestTimer, VirtualHost};
 
-/// Returns the message with which CPU 1 waits for a callback on CPU 0. In a machine of one thread the wait never ends,
-/// and panics.
+/// Returns the message with which CPU 1 waits for a callback on CPU 0. On a machine with one thread the wait never
+/// ends, so it panics.
 fn how_to_wait<H: Host>(stage: Stage) -> String {
     let rig = Rig::<H>::new(2);
     let said = Rc::new(RefCell::new(None));
@@ -49,7 +49,7 @@ impl Config for RealTime {
     const NAME: &'static str = "real-time";
 }
 
-/// CAN-5, CAN-6, B35: a canceller polls or sleeps as its host says.
+/// CAN-5, CAN-6, B35: a thread that cancels polls or sleeps, as its host configures.
 #[test]
 fn cancellers_poll_or_sleep_as_the_host_says() {
     let (polls, sleeps) = ("livelock", "waits for a lock that it holds");
@@ -64,7 +64,8 @@ fn cancellers_poll_or_sleep_as_the_host_says() {
     }
 }
 
-/// CAN-6: under a real-time kernel a hard timer may interrupt a soft callback, whose expiry lock is held.
+/// CAN-6: under a real-time kernel a hard timer may interrupt a soft callback while that callback holds the expiry
+/// lock.
 #[test]
 fn a_hard_timer_interrupts_a_soft_callback_that_holds_the_expiry_lock() {
     let rig = Rig::<VirtualHost<RealTime>>::new(1);
@@ -86,7 +87,7 @@ fn a_hard_timer_interrupts_a_soft_callback_that_holds_the_expiry_lock() {
     assert_eq!(hard.fired_at(), [4_000]);
 }
 
-/// an error that says what happened.
+/// the error of a refused start explains the reason.
 #[test]
 fn the_refusal_explains_itself() {
     assert_eq!(
@@ -95,7 +96,7 @@ fn the_refusal_explains_itself() {
     );
 }
 
-/// A driver that counts its writes.
+/// A device driver that counts its writes.
 #[derive(Default)]
 struct Counts {
     now: Cell<i64>,
@@ -116,7 +117,7 @@ impl EventDriver for Counts {
     fn set_state(&self, _state: DeviceState) {}
 }
 
-/// B12, BC-4: a broadcast device that fires in place of this one ends its forced minimum.
+/// B12, BC-4: a broadcast device that fires in place of a device ends the forced minimum of that device.
 #[test]
 fn b12_a_broadcast_ends_a_forced_minimum() {
     // Arms what the environment names, as every machine does.
@@ -145,7 +146,7 @@ fn b12_a_broadcast_ends_a_forced_minimum() {
     assert_eq!(program(&mut device), 1);
 }
 
-/// Replaces the names of callbacks, which are the compiler's affair.
+/// Replaces the names of callbacks, because the compiler chooses them.
 fn without_names(text: &str) -> String {
     let line = |line: &str| match line.split_once(", S:") {
         Some((before, behind)) => {
@@ -157,8 +158,8 @@ fn without_names(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// DMP-1 to DMP-4: everything a dump of one CPU shows, in a golden file. Offsets are signed, laziness and slack are
-/// seen.
+/// DMP-1 to DMP-4: a golden file has everything that the dump of one CPU shows. Offsets have signs, and laziness and
+/// slack are visible.
 #[test]
 fn the_layout_is_that_of_timer_list() {
     let rig = Rig::<Deferred>::new(1);
@@ -181,7 +182,7 @@ fn the_layout_is_that_of_timer_list() {
     assert_eq!(without_names(&rig.dump()), golden);
 }
 
-/// Four callbacks at a time.
+/// The settings of a host that calls four callbacks at a time.
 enum Frugal {}
 
 impl Config for Frugal {
@@ -191,7 +192,7 @@ impl Config for Frugal {
     const NAME: &'static str = "frugal";
 }
 
-/// A timer whose deadline stays in the past fires again and again, and keeps no other timer from firing.
+/// A timer whose deadline stays in the past fires again and again, and does not keep other timers from firing.
 #[test]
 fn a_callback_that_never_moves_on_starves_no_other_timer() {
     let rig = Rig::<VirtualHost<Frugal>>::new(1);
@@ -217,7 +218,7 @@ fn a_callback_that_never_moves_on_starves_no_other_timer() {
     });
 }
 
-/// not even a callback that is due for ever keeps the CPU in one interrupt.
+/// even a timer that stays due for ever does not keep the CPU in one interrupt.
 #[test]
 fn a_budget_ends_a_callback_that_never_moves_on() {
     let rig = Rig::<VirtualHost<Frugal>>::new(1);
@@ -241,7 +242,7 @@ fn a_budget_ends_a_callback_that_never_moves_on() {
     assert_eq!(other.fired_at(), [1_500]);
 }
 
-/// Many callbacks at a time.
+/// The settings of a host that calls many callbacks at a time.
 enum Generous {}
 
 impl Config for Generous {
@@ -251,7 +252,7 @@ impl Config for Generous {
     const NAME: &'static str = "generous";
 }
 
-/// A timer whose callback takes so long, and moves its deadline on by so much.
+/// Makes a timer whose callback takes a given time, and moves the deadline on by a given time.
 fn working(
     rig: &Rig<VirtualHost<Generous>>,
     work: i64,
@@ -266,7 +267,8 @@ fn working(
     })
 }
 
-/// A callback that takes four periods is called once in a turn, and what becomes due meanwhile fires in the next one.
+/// A callback that takes four periods is called once in a turn, and timers that become due meanwhile fire in the next
+/// turn.
 #[test]
 fn an_overload_keeps_no_other_timer_waiting_for_more_than_a_callback() {
     let rig = Rig::<VirtualHost<Generous>>::new(1);
@@ -287,7 +289,8 @@ fn an_overload_keeps_no_other_timer_waiting_for_more_than_a_callback() {
     rig.on(0, || assert!(timer.cancel()));
 }
 
-/// A timer that is behind because its CPU was, moves on by more than it takes.
+/// A timer is late because its CPU was held up. Each call moves the deadline on by more time than the callback takes,
+/// so the timer is called again and again in one turn.
 #[test]
 fn a_timer_that_catches_up_is_called_again_and_again_in_a_turn() {
     let rig = Rig::<VirtualHost<Generous>>::new(1);
@@ -306,7 +309,7 @@ fn a_timer_that_catches_up_is_called_again_and_again_in_a_turn() {
     rig.on(0, || assert!(timer.cancel()));
 }
 
-/// A timer that takes longer than its period for good leaves its CPU some time, and its name.
+/// A timer whose callback always takes longer than its period is paced, so that its CPU has time left, and it is named.
 #[test]
 fn an_overrun_timer_is_paced_and_named() {
     let rig = Rig::<VirtualHost<Generous>>::new(1);

@@ -1,7 +1,7 @@
-//! The example of a platform, `examples/platform.rs`: it fires its timers in order, and the suites run on it.
+//! Tests of the example of a platform, `examples/platform.rs`: it fires its timers in order, and the suites run on it.
 //!
-//! Here is all that a test of a port has to write: a clock that a suite sets, which CPU executes, and what the device
-//! was armed for.
+//! The test of a port has to write only what stands here: a clock that a suite sets, the CPU that executes, and the
+//! time for which the device was armed.
 
 use std::cell::Cell;
 use std::sync::Mutex;

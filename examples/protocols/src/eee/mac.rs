@@ -1,4 +1,4 @@
-//! The hardware, and a stand-in for it.
+//! The interface of the hardware, and a MAC that exists in memory only.
 
 use std::sync::Mutex;
 
@@ -8,17 +8,17 @@ use crate::lock;
 
 /// A MAC that can be put into LPI.
 pub trait Mac: Send + Sync + 'static {
-    /// Writes the LPI bit: `true` makes the transmitter sleep, and nothing can be transmitted until it is `false` again
-    /// and the wake time is over.
+    /// Writes the LPI bit: `true` makes the transmitter sleep, and nothing can be transmitted until the bit is `false`
+    /// again and the wake time is over.
     ///
-    /// Called only when the bit changes, one call at a time. MUST NOT call the port.
+    /// The port calls it only when the bit changes, one call at a time. It MUST NOT call the port.
     fn set_lpi(&self, lpi: bool, now: Instant);
 
-    /// Starts the transmission of what is in `queue`. The bit is clear.
+    /// Starts the transmission of the packets in `queue`. The LPI bit is clear.
     fn start_transmission(&self, queue: usize, now: Instant);
 }
 
-/// A moment at which the LPI bit changed.
+/// A change of the LPI bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// The time at which the bit changed.
@@ -27,7 +27,7 @@ pub struct Transition {
     pub lpi: bool,
 }
 
-/// A MAC made of memory, which remembers all that happens and counts what must not.
+/// A MAC that exists in memory only. It records all writes of the LPI bit and counts violations of the rules.
 #[derive(Debug)]
 pub struct VirtualMac {
     wake_time: Span,
@@ -45,7 +45,7 @@ struct State {
 }
 
 impl VirtualMac {
-    /// A MAC that is awake, and cannot send for `wake_time` after it was woken.
+    /// Makes a MAC that is awake, and cannot send for `wake_time` after it was woken.
     #[must_use]
     pub fn new(wake_time: Span) -> Self {
         Self {
@@ -66,13 +66,14 @@ impl VirtualMac {
         lock(&self.state).is_asleep
     }
 
-    /// Transmissions that were started.
+    /// Returns the number of transmissions that were started.
     #[must_use]
     pub fn transmissions(&self) -> u64 {
         lock(&self.state).transmissions
     }
 
-    /// Transmissions that were started in LPI or within the wake time, and writes that changed nothing.
+    /// Returns the number of violations: transmissions that were started in LPI or within the wake time, and writes
+    /// that changed nothing.
     #[must_use]
     pub fn violations(&self) -> u64 {
         lock(&self.state).violations

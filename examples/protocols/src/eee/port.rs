@@ -14,14 +14,14 @@ use crate::lock;
 /// The time after EEE becomes active in which no transmitter sleeps (clause 22.7a).
 pub const FIRST_ENTRY_DEFERRAL: Span = Span::from_secs(1);
 
-/// The time that a port waits between waking its transmitter and using it. The standard needs 16.5 µs for 1000BASE-T
-/// and 30 µs for 100BASE-TX (clause 78.5).
+/// The time that a port waits after it has woken its transmitter, before it uses the transmitter. The standard needs
+/// 16.5 µs for 1000BASE-T and 30 µs for 100BASE-TX (clause 78.5).
 pub const WAKE_TIME: Span = Span::from_micros(50);
 
 /// The default time without a transmission after which a port sleeps.
 pub const IDLE_TIME_DEFAULT: Span = Span::from_millis(250);
 
-/// A port that sleeps when nothing is sent.
+/// A port with a transmitter that sleeps when nothing is sent.
 ///
 /// All methods take `&self` and may be called by any thread, [`send`](Self::send) by one thread for each queue. The
 /// methods that end EEE must not be called by the port's own timer callback, that is, by the MAC.
@@ -42,7 +42,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Returns the settings of a port that is enabled, after 250 ms.
+    /// Returns the default settings: the transmitter may sleep, after 250 ms without a transmission.
     fn default() -> Self {
         Self {
             enabled: true,
@@ -64,21 +64,22 @@ struct Shared<M> {
     line: Mutex<Line>,
 }
 
-/// Packets that went in and came out of a transmit queue.
+/// The counts of the packets that entered and left a transmit queue.
 struct Queue {
     head: AtomicU64,
     tail: AtomicU64,
 }
 
 impl Queue {
-    /// Returns true if no frame waits. The line is locked. Relaxed: a sender advances a head before it locks the line,
-    /// so a thread that locks it afterwards sees that; a tail is advanced with the line locked.
+    /// Returns true if no frame waits. The line is locked. The loads are relaxed: a sender advances a head before it
+    /// locks the line, so a thread that locks the line afterwards sees the new head; a tail is advanced with the line
+    /// locked.
     fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) == self.tail.load(Ordering::Relaxed)
     }
 }
 
-/// The bit, and whether it may be set.
+/// The state of the bit, and of EEE.
 struct Line {
     /// The idle timer's state while EEE is active.
     active: Option<Active>,
@@ -89,7 +90,7 @@ struct Active {
     idle_time: Span,
     /// The end of the deferral.
     not_before: Instant,
-    /// The deadline of the timer. A firing for an earlier one is ignored.
+    /// The deadline of the timer. A firing for an earlier deadline is ignored.
     idle_at: Instant,
 }
 
@@ -97,14 +98,14 @@ enum Transmitter {
     Ready,
     /// The bit is set.
     Asleep,
-    /// The bit is clear; the transmitter can be used from then on.
+    /// The bit is clear; the transmitter can be used from the stored time on.
     Waking {
         until: Instant,
     },
 }
 
 impl<M: Mac> Shared<M> {
-    /// The timer fired: sets the bit if everything was sent.
+    /// Handles the timer that fired: sets the bit if everything was sent.
     fn expired(&self, now: Instant) {
         let mut line = lock(&self.line);
         let is_awake = !matches!(line.transmitter, Transmitter::Asleep);
@@ -118,7 +119,7 @@ impl<M: Mac> Shared<M> {
         }
     }
 
-    /// Clears the bit if it is set; says whether it was.
+    /// Clears the bit if it is set; returns true if it was set.
     fn wake(&self, line: &mut Line, now: impl FnOnce() -> Instant) -> bool {
         if !matches!(line.transmitter, Transmitter::Asleep) {
             return false;
@@ -133,7 +134,7 @@ impl<M: Mac> Shared<M> {
 }
 
 impl<H: Host, M: Mac> Port<H, M> {
-    /// A port with so many transmit queues, without a link, with the [default settings](Settings::default).
+    /// Makes a port with `queues` transmit queues, without a link, with the [default settings](Settings::default).
     #[must_use]
     pub fn new(host: H, mac: M, queues: usize) -> Self {
         let queue = || Queue {
@@ -159,12 +160,13 @@ impl<H: Host, M: Mac> Port<H, M> {
         }
     }
 
-    /// The hardware.
+    /// Returns the MAC of the port.
     pub fn mac(&self) -> &M {
         &self.shared.mac
     }
 
-    /// The link came up, or up again, and its other end agrees to EEE. The port does not sleep for a second.
+    /// Notes that the link came up, also if it was up before, and that its other end agrees to EEE. The port does not
+    /// sleep for a second.
     pub fn link_up(&self) {
         let mut control = lock(&self.control);
         // Another link is another negotiation: the deferral begins again.
@@ -173,17 +175,17 @@ impl<H: Host, M: Mac> Port<H, M> {
         self.apply(&control);
     }
 
-    /// The link went down: EEE is not active when this returns, and no callback runs.
+    /// Notes that the link went down. When the call returns, EEE is not active, and no callback runs.
     pub fn link_down(&self) {
         let mut control = lock(&self.control);
         control.is_linked = false;
         self.end();
     }
 
-    /// Configures EEE. Without a link this is for the next one.
+    /// Configures EEE. Without a link the settings hold for the next link.
     ///
-    /// Enabling it while a link is up defers the first entry as a link that comes up does. A change of the idle time
-    /// counts from the next drain on. When EEE was disabled no callback runs.
+    /// Enabling EEE while a link is up defers the first entry, as a link that comes up does. A change of the idle time
+    /// counts from the next drain on. After EEE was disabled, no callback runs.
     pub fn set(&self, settings: Settings) {
         let mut control = lock(&self.control);
         control.settings = settings;
@@ -194,7 +196,7 @@ impl<H: Host, M: Mac> Port<H, M> {
     ///
     /// # Panics
     ///
-    /// When there is no such queue.
+    /// If the port has no queue of this number.
     pub fn send(&self, queue: usize) {
         // First of all: see "a callback between head and bit".
         self.shared.queues[queue]
@@ -211,7 +213,7 @@ impl<H: Host, M: Mac> Port<H, M> {
     ///
     /// # Panics
     ///
-    /// When there is no such queue.
+    /// If the port has no queue of this number.
     pub fn drained(&self, queue: usize, packets: u64) {
         if packets == 0 {
             return;
@@ -226,7 +228,7 @@ impl<H: Host, M: Mac> Port<H, M> {
         }
     }
 
-    /// Clears the bit; until when the transmitter cannot be used yet.
+    /// Clears the bit; returns the time before which the transmitter cannot be used, if it has to wait.
     fn wake(&self) -> Option<Instant> {
         let mut line = lock(&self.shared.line);
         if self.shared.wake(&mut line, || self.host.now()) {
@@ -243,7 +245,7 @@ impl<H: Host, M: Mac> Port<H, M> {
         Some(until)
     }
 
-    /// Makes EEE active, or not, as `control` says.
+    /// Makes EEE active or inactive, as `control` says.
     fn apply(&self, control: &Control) {
         if !(control.settings.enabled && control.is_linked) {
             return self.end();
@@ -263,7 +265,7 @@ impl<H: Host, M: Mac> Port<H, M> {
         self.timer.start(not_before, Span::ZERO);
     }
 
-    /// Makes EEE inactive, and waits for a callback that runs.
+    /// Makes EEE inactive, and waits for a running callback.
     fn end(&self) {
         {
             let mut line = lock(&self.shared.line);

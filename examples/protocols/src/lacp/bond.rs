@@ -1,37 +1,38 @@
-//! The ports of one system that act as one link: selection, the active aggregator, and how the machines drive each
-//! other.
+//! Bonds, the ports of one system that act as one link: the selection of aggregators, the active aggregator, and the
+//! order in which the machines run.
 //!
 //! # Selection (clause 6.4.14)
 //!
-//! Ports with one partner, that can be aggregated at both ends, share an aggregator; any other port has one for itself.
-//! Of all aggregators one is *active*, the one with most usable ports that hear of their partner. On
-//! equal terms the active one stays, so that a port which returns moves nothing.
+//! Ports that have the same partner and can be aggregated at both ends share an aggregator; any other port has an
+//! aggregator of its own. One aggregator is *active*. An aggregator that receives LACPDUs of its partner is preferred,
+//! and after that an aggregator with more usable ports. If two aggregators are equal, the active aggregator stays
+//! active, so that a port which returns changes nothing.
 //!
 //! # One active aggregator
 //!
-//! The rights of a port follow from two values, its own aggregator and the number of the active one: it is selected if
-//! they are the same, on standby if not. No event has to remember to take a port back. `docs/decisions/0015` has the
-//! reasons.
+//! The rights of a port follow from two values, the port's aggregator and the active aggregator: the port is selected
+//! if they are the same, and on standby otherwise. So no event has to change the rights of a port explicitly.
+//! `docs/decisions/0015` has the reasons.
 //!
-//! When another aggregator becomes active the Receive machines of the former one's ports are put into PORT_DISABLED.
-//! From there they go through EXPIRED: their description of the partner is asked for anew, and not kept alive by a
-//! partner that goes on sending.
+//! When another aggregator becomes active, the Receive machines of the former aggregator's ports are put into
+//! PORT_DISABLED. From this state they pass through EXPIRED: they request the description of the partner again, and a
+//! partner that continues to send does not keep the old description alive.
 
 use tickless_core::time::Instant;
 
 use super::port::{Lacpdu, MuxState, Party, PeriodicState, Port, ReceiveState, Selected};
 use super::timers::TimerKind;
 
-/// Rounds in which all machines of a bond make their transitions for one event. Random failures of four ports take four
-/// at most; a bond that takes this many goes round in circles.
+/// The largest number of rounds in which all machines of a bond make their transitions for one event. Random failures
+/// of four ports take four rounds at most; a bond that takes this many rounds has an endless cycle of transitions.
 const ROUNDS_MAX: u32 = 16;
 
-/// The rate at which a system wants LACPDUs.
+/// The rate at which a system requests LACPDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// A message each second; the partner is given up after three. `LACP_Timeout` is *short*.
+    /// One LACPDU each second; the system gives the partner up after 3 s. `LACP_Timeout` is *short*.
     Fast,
-    /// A message each 30 s; the partner is given up after 90. `LACP_Timeout` is *long*.
+    /// One LACPDU each 30 s; the system gives the partner up after 90 s. `LACP_Timeout` is *long*.
     Slow,
 }
 
@@ -69,7 +70,8 @@ pub enum Action {
 
 /// The ports of one system that act as one link.
 ///
-/// Events go in, with the time; [`Action`]s come out. Nothing here reads a clock, waits or sends.
+/// Each method takes an event and its time, and returns [`Action`]s. A bond reads no clock, waits for nothing and sends
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Bond {
     ports: Vec<Port>,
@@ -77,7 +79,7 @@ pub struct Bond {
 }
 
 impl Bond {
-    /// A bond whose links are all down. Ports and aggregators are numbered from 0.
+    /// Makes a bond with all links down. Ports and aggregators are numbered from 0.
     #[must_use]
     pub fn new(config: &BondConfig) -> Self {
         let port = |number: u16| {
@@ -97,29 +99,29 @@ impl Bond {
         }
     }
 
-    /// The ports.
+    /// Returns the ports of the bond.
     #[must_use]
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
 
-    /// A link came up or went down.
+    /// Notes that a link came up or went down.
     ///
     /// # Panics
     ///
-    /// When there is no such port, as all events do.
+    /// If the bond has no port of this number, as all events do.
     pub fn set_link(&mut self, port: usize, up: bool, now: Instant, actions: &mut Vec<Action>) {
         self.ports[port].enabled = up;
         self.settle(now, actions);
     }
 
-    /// An LACPDU came.
+    /// Notes that a port received an LACPDU.
     pub fn receive(&mut self, port: usize, pdu: &Lacpdu, now: Instant, actions: &mut Vec<Action>) {
         self.ports[port].received(pdu, now);
         self.settle(now, actions);
     }
 
-    /// A timer of the host fired. One that was restarted or stopped meanwhile does nothing.
+    /// Notes that a timer of the host fired. A timer that was restarted or stopped meanwhile has no effect.
     pub fn fired(
         &mut self,
         port: usize,
@@ -132,7 +134,8 @@ impl Bond {
         }
     }
 
-    /// Lets all machines make their transitions until there are none left, and tells what has to be done.
+    /// Lets all machines make their transitions until no transition is possible, and adds the resulting actions to
+    /// `actions`.
     fn settle(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let mut rounds = 0;
         while self.step(now) {
@@ -158,7 +161,7 @@ impl Bond {
         self.check();
     }
 
-    /// One round; says whether any machine moved.
+    /// Runs one round of all machines; returns true if any machine made a transition.
     fn step(&mut self, now: Instant) -> bool {
         let mut moved = false;
         for port in &mut self.ports {
@@ -178,7 +181,7 @@ impl Bond {
         moved
     }
 
-    /// `Ready`: all ports that wait for `aggregator` have waited long enough.
+    /// Returns `Ready`: true if all ports that wait for `aggregator` have waited long enough.
     fn is_ready(&self, aggregator: usize) -> bool {
         self.members(aggregator)
             .filter(|port| port.mux == MuxState::Waiting)
@@ -190,7 +193,7 @@ impl Bond {
         self.ports.iter().filter(is_member)
     }
 
-    /// The selection logic; says whether anything changed.
+    /// Runs the selection logic; returns true if anything changed.
     fn select(&mut self) -> bool {
         let mut moved = false;
         for number in 0..self.ports.len() {
@@ -216,7 +219,7 @@ impl Bond {
         moved
     }
 
-    /// The aggregator of the ports with the same partner, or a free one.
+    /// Returns the aggregator of the ports with the same partner, or a free aggregator.
     fn aggregator_for(&self, number: usize) -> usize {
         let own = &self.ports[number];
         let same = |port: &&Port| {
@@ -233,7 +236,7 @@ impl Bond {
             .expect("there are as many aggregators as ports, and this port has none")
     }
 
-    /// Makes the best aggregator the active one; says whether it was another.
+    /// Makes the best aggregator the active aggregator; returns true if the active aggregator changed.
     fn choose_active(&mut self) -> bool {
         let mut best = self.active.map(|active| (self.rank(active), active));
         for aggregator in 0..self.ports.len() {
@@ -268,12 +271,12 @@ impl Bond {
         }
     }
 
-    /// Looks at everything that must hold between two events.
+    /// Checks everything that must hold between two events.
     ///
     /// # Panics
     ///
-    /// When something does not: a port carries frames without belonging to the active aggregator or with a link that is
-    /// down, the flags it sends are not what it does, or a machine missed a transition.
+    /// If a port carries frames without belonging to the active aggregator or with a link that is down, if the flags
+    /// that a port sends do not match its state, or if a machine missed a transition.
     pub fn check(&self) {
         for port in &self.ports {
             if port.is_distributing() {

@@ -1,4 +1,4 @@
-//! The transitions of a port's machines. Each step makes at most one, and says whether it did.
+//! The transitions of a port's machines. Each step makes at most one transition, and returns true if it made one.
 
 use tickless_core::time::{Instant, Span};
 
@@ -10,7 +10,8 @@ use super::timers::{
     SHORT_TIMEOUT_TIME, SLOW_PERIODIC_TIME, TimerKind,
 };
 
-/// The Receive machine: the partner's description that is in force, and for how long.
+/// The Receive machine, which decides the description of the partner that is in force, and the time for which it is in
+/// force.
 impl Port {
     pub(super) fn step_receive(&mut self, now: Instant) -> bool {
         let expired = self.timers.take_expired(TimerKind::CurrentWhile).is_some();
@@ -25,7 +26,7 @@ impl Port {
         true
     }
 
-    /// An LACPDU came.
+    /// Notes that the port received an LACPDU.
     pub(super) fn received(&mut self, pdu: &Lacpdu, now: Instant) {
         if !self.enabled || self.receive == ReceiveState::PortDisabled {
             return;
@@ -49,8 +50,8 @@ impl Port {
         self.timers.start(TimerKind::CurrentWhile, deadline);
     }
 
-    /// Forgets that the partner is in sync. The selection stays: a link that comes back to the same partner disturbs no
-    /// other.
+    /// Forgets that the partner is in sync. The selection stays: a link that returns to the same partner disturbs no
+    /// other link.
     pub(super) fn enter_port_disabled(&mut self) {
         self.receive = ReceiveState::PortDisabled;
         self.partner.in_sync = false;
@@ -74,9 +75,10 @@ impl Port {
     }
 }
 
-/// The Mux machine: whether the port carries frames. Collecting and distributing begin and end together.
+/// The Mux machine, which decides whether the port carries frames. Collecting and distributing begin and end together.
 impl Port {
-    /// `is_ready` is the aggregator's `Ready`: no port that waits for it waits for its timer.
+    /// Makes a transition of the Mux machine. `is_ready` is the aggregator's `Ready`: no port that waits for this
+    /// aggregator waits for its timer any more.
     pub(super) fn step_mux(&mut self, now: Instant, is_ready: bool) -> bool {
         // That it does not run any more is all that counts, see `has_waited`.
         let _ = self.timers.take_expired(TimerKind::WaitWhile);
@@ -108,16 +110,16 @@ impl Port {
         true
     }
 
-    /// `Ready_N`.
+    /// Returns `Ready_N`: true if the port has waited for its timer.
     pub(super) fn has_waited(&self) -> bool {
         self.mux == MuxState::Waiting && self.timers.deadline(TimerKind::WaitWhile).is_none()
     }
 }
 
-/// The Periodic Transmission machine, which sends the partner a sign of life.
+/// The Periodic Transmission machine, which sends LACPDUs so that the partner knows that the port works.
 ///
-/// Each period counts from the deadline before it, not from the moment at which the host came: a timer with slack fires
-/// late, but the rate stays.
+/// Each period counts from the previous deadline, not from the time at which the host fired the timer: a timer with
+/// slack fires late, but the rate stays.
 impl Port {
     pub(super) fn step_periodic(&mut self, now: Instant) -> bool {
         let expired = self.timers.take_expired(TimerKind::Periodic);
@@ -158,12 +160,12 @@ impl Port {
 ///
 /// | state | on entry | leaves to |
 /// |---|---|---|
-/// | MONITOR | starts the timer, 60 s | NO_CHURN when in sync; CHURN when the timer expires without |
+/// | MONITOR | starts the timer, 60 s | NO_CHURN when in sync; CHURN when the timer expires and the party is not in sync |
 /// | NO_CHURN | | MONITOR when not in sync |
 /// | CHURN | | NO_CHURN when in sync |
 ///
-/// A port that is not enabled forces MONITOR from any state, and holds the machine there: the 60 s count from the end
-/// of that. An expiry outside of MONITOR is used up, and changes nothing.
+/// A port that is not enabled forces MONITOR from any state, and holds the machine there: the 60 s count from the time
+/// at which the port is enabled. An expiry outside of MONITOR is consumed, and changes nothing.
 impl Port {
     pub(super) fn step_churn(&mut self, now: Instant) -> bool {
         let before = self.churn;

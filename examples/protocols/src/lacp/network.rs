@@ -1,4 +1,4 @@
-//! Stations in one virtual machine, joined by wires.
+//! A network of stations in one virtual machine, joined by wires.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use crate::host::Simulated;
 /// An end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct End {
-    /// The station, and the CPU it runs on.
+    /// The number of the station, which is also the number of its CPU.
     pub station: u32,
-    /// The bond of the station.
+    /// The number of the bond in the station.
     pub bond: usize,
-    /// The port of the bond.
+    /// The number of the port in the bond.
     pub port: usize,
 }
 
 impl End {
-    /// An end.
+    /// Makes the end of a wire at a port.
     #[must_use]
     pub const fn new(station: u32, bond: usize, port: usize) -> Self {
         Self {
@@ -35,22 +35,22 @@ impl End {
 
 /// Stations, each on a CPU of its own, and wires between their ports.
 ///
-/// A wire takes no time: what is sent arrives at the same nanosecond, after all that is on its way already.
+/// A wire takes no time: a frame arrives at the nanosecond at which it is sent, after all frames that were sent before.
 #[derive(Debug)]
 pub struct Network {
     rig: Rig<Deferred>,
     stations: Vec<Station<Simulated>>,
     wires: BTreeMap<End, End>,
-    /// Ends whose frames get lost although the link is up.
+    /// The ends whose frames are lost although the link is up.
     silent: BTreeSet<End>,
 }
 
 impl Network {
-    /// A machine with one station for each CPU; `periodic_slack` is that of their periodic timers.
+    /// Makes a machine with one station for each CPU; `periodic_slack` has the slack of each station's periodic timers.
     ///
     /// # Panics
     ///
-    /// When there are more than 2^32 of them, or none.
+    /// If the network would have no station, or more than 2^32 stations.
     #[must_use]
     pub fn new(periodic_slack: &[Span]) -> Self {
         let cpus = u32::try_from(periodic_slack.len()).expect("few stations");
@@ -65,28 +65,28 @@ impl Network {
         }
     }
 
-    /// The machine.
+    /// Returns the virtual machine.
     #[must_use]
     pub fn rig(&self) -> &Rig<Deferred> {
         &self.rig
     }
 
-    /// The time.
+    /// Returns the virtual time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.rig.monotonic()
     }
 
-    /// Adds a bond to a station; returns its number there.
+    /// Adds a bond to a station; returns the number of the bond in the station.
     ///
     /// # Panics
     ///
-    /// When there is no such station, as everything that takes its number does.
+    /// If the network has no such station, as all methods that take the number of a station do.
     pub fn add(&mut self, station: u32, config: &BondConfig) -> usize {
         self.stations[station as usize].add(config)
     }
 
-    /// Joins two ports. Their links stay down.
+    /// Joins two ports by a wire. Their links stay down.
     pub fn connect(&mut self, one: End, other: End) {
         self.wires.insert(one, other);
         self.wires.insert(other, one);
@@ -96,7 +96,7 @@ impl Network {
     ///
     /// # Panics
     ///
-    /// When no wire ends there.
+    /// If no wire ends at `end`.
     pub fn set_link(&mut self, end: End, up: bool) {
         let other = self.wires[&end];
         for end in [end, other] {
@@ -107,7 +107,7 @@ impl Network {
         self.deliver_all();
     }
 
-    /// Lets everything that `end` sends get lost, or not any more, without the link going down.
+    /// Sets whether all frames that `end` sends are lost; the link stays up.
     pub fn set_silent(&mut self, end: End, silent: bool) {
         if silent {
             self.silent.insert(end);
@@ -116,18 +116,18 @@ impl Network {
         }
     }
 
-    /// A bond.
+    /// Returns a bond.
     #[must_use]
     pub fn bond(&self, station: u32, bond: usize) -> &Bond {
         self.stations[station as usize].bond(bond)
     }
 
-    /// The bonds of a station.
+    /// Returns the bonds of a station.
     pub fn bonds(&self, station: u32) -> impl Iterator<Item = &Bond> {
         self.stations[station as usize].bonds()
     }
 
-    /// A port.
+    /// Returns a port.
     #[must_use]
     pub fn port(&self, end: End) -> &Port {
         &self.bond(end.station, end.bond).ports()[end.port]
@@ -166,7 +166,7 @@ impl Network {
         self.rig.on(number, || body(station))
     }
 
-    /// Works off all timers that fired, and all frames, until there is nothing left.
+    /// Handles all timers that fired, and all frames, until no timer and no frame is left.
     fn deliver_all(&mut self) {
         loop {
             let mut moved = false;

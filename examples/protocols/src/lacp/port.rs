@@ -1,4 +1,4 @@
-//! A port: what is known of the two ends of its link (clause 6.4.7), and the states of its machines.
+//! The state of a port: the descriptions of the two ends of its link (clause 6.4.7), and the states of its machines.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use super::timers::{TimerKind, Timers};
 /// The description of one end of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Party {
-    /// The MAC address of its system.
+    /// The MAC address of the party's system.
     pub system: [u8; 6],
     /// The number of the port, from 1; 0 for none.
     pub port: u16,
     /// True if the port can be aggregated with others.
     pub aggregation: bool,
-    /// True if the port wants an LACPDU each second, and gives its partner up after three.
+    /// True if the port requests an LACPDU each second, and gives its partner up after 3 s.
     pub short_timeout: bool,
-    /// The port is attached to the right aggregator.
+    /// True if the port is attached to the right aggregator.
     pub in_sync: bool,
 }
 
 impl Party {
-    /// Returns true if both describe the same port, and agree on whether it can be aggregated.
+    /// Returns true if both descriptions are of the same port, and agree on whether the port can be aggregated.
     pub(super) fn names_same_port(&self, other: &Self) -> bool {
         (self.system, self.port, self.aggregation) == (other.system, other.port, other.aggregation)
     }
@@ -31,7 +31,7 @@ impl Party {
 /// A Link Aggregation Control Protocol Data Unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lacpdu {
-    /// The party that sends it.
+    /// The party that sends the LACPDU.
     pub actor: Party,
     /// The receiver, as the sender knows it.
     pub partner: Party,
@@ -40,9 +40,9 @@ pub struct Lacpdu {
 /// The states of the Receive machine (clause 6.4.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveState {
-    /// The link is down, or the port's aggregator is the active one no longer.
+    /// The link is down, or the port's aggregator is no longer the active aggregator.
     PortDisabled,
-    /// The partner was silent for too long: it has three seconds more.
+    /// The partner was silent for too long: the port waits for three more seconds.
     Expired,
     /// The partner was silent: the port works as an individual link.
     Defaulted,
@@ -50,15 +50,15 @@ pub enum ReceiveState {
     Current,
 }
 
-/// The states of the Periodic Transmission machine (clause 6.4.13). PERIODIC_TX, which is left at once, is the
-/// transition between the others.
+/// The states of the Periodic Transmission machine (clause 6.4.13). PERIODIC_TX is not a state here but the transition
+/// between the other states, because a machine leaves it at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeriodicState {
     /// The port sends no LACPDUs: its link is down.
     NoPeriodic,
-    /// Each second, because the partner gives up after three.
+    /// The port sends an LACPDU each second, because the partner gives up after 3 s.
     FastPeriodic,
-    /// Each 30 s.
+    /// The port sends an LACPDU each 30 s.
     SlowPeriodic,
 }
 
@@ -67,22 +67,22 @@ pub enum PeriodicState {
 pub enum MuxState {
     /// The port is attached to no aggregator.
     Detached,
-    /// The port waits until others may attach too: they go together. Ports on standby stay here.
+    /// The port waits until other ports may attach too, because they attach together. Ports on standby stay here.
     Waiting,
-    /// The port is attached, and its partner is not.
+    /// The port is attached to its aggregator, and its partner is not in sync.
     Attached,
-    /// Carries frames.
+    /// The port carries frames.
     CollectingDistributing,
 }
 
 /// The states of a Churn Detection machine (clause 6.4.17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChurnState {
-    /// Waits for the party to come into sync.
+    /// The machine waits until the party is in sync.
     Monitor,
     /// The party is in sync.
     NoChurn,
-    /// The party did not come into sync in time.
+    /// The party was not in sync in time.
     Churn,
 }
 
@@ -91,16 +91,16 @@ pub enum ChurnState {
 pub enum Selected {
     /// The port has no aggregator.
     Unselected,
-    /// The port has an aggregator, which is not the active one.
+    /// The port has an aggregator, which is not the active aggregator.
     Standby,
-    /// The port has the active aggregator.
+    /// The port's aggregator is the active aggregator.
     Selected,
 }
 
 /// The machines and variables of a port.
 #[derive(Clone, Debug)]
 pub struct Port {
-    /// The link is up.
+    /// True if the link is up.
     pub enabled: bool,
     /// This end, as its LACPDUs describe it.
     pub actor: Party,
@@ -116,16 +116,17 @@ pub struct Port {
     pub mux: MuxState,
     /// The states of the Churn Detection machines: of this end, and of the other one.
     pub churn: [ChurnState; 2],
-    /// Whole periods that went by without a periodic LACPDU, because the host came late.
+    /// The number of whole periods without a periodic LACPDU, because the host fired the timer late.
     pub periods_missed: u64,
-    /// Number of the aggregator; has a meaning unless the port is unselected.
+    /// The number of the aggregator, which is valid unless the port is unselected.
     pub(super) aggregator: usize,
-    /// An LACPDU has to be sent (`NTT`).
+    /// True if an LACPDU has to be sent (`NTT`).
     pub(super) need_to_transmit: bool,
     pub(super) timers: Timers,
 }
 
-/// The description assumed of the other end until it speaks: a port without a partner works as an individual link.
+/// The assumed description of the other end until an LACPDU arrives: a port without a partner works as an individual
+/// link.
 pub(super) const NO_PARTNER: Party = Party {
     system: [0; 6],
     port: 0,
@@ -152,7 +153,7 @@ impl Port {
         }
     }
 
-    /// The number of its aggregator, if it has one.
+    /// Returns the number of the port's aggregator, if the port has an aggregator.
     #[must_use]
     pub fn aggregator(&self) -> Option<usize> {
         (self.selected != Selected::Unselected).then_some(self.aggregator)
@@ -164,14 +165,14 @@ impl Port {
         self.mux == MuxState::CollectingDistributing
     }
 
-    /// Returns the time at which a timer expires, if it runs.
+    /// Returns the time at which a timer expires, if the timer runs.
     #[must_use]
     pub fn deadline(&self, timer: TimerKind) -> Option<Instant> {
         self.timers.deadline(timer)
     }
 }
 
-/// One line: the states of all machines.
+/// Writes the states of all machines in one line.
 impl fmt::Display for Port {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let link = if self.enabled { "up" } else { "down" };

@@ -1,9 +1,11 @@
-//! Bonds on a host: real timers.
+//! Stations, which run bonds on a host with real timers.
 //!
 //! # Ground rules
 //!
-//! - One thread owns the station. The callbacks of its timers, wherever they run, only note which timer fired.
-//! - The owner calls [`Station::run_due`] after anything that may have fired timers, and takes the frames out.
+//! - One thread owns the station. The callbacks of its timers, on whichever thread they run, only note which timer
+//!   fired.
+//! - The owner calls [`Station::run_due`] after anything that may have fired timers, and sends the frames that
+//!   [`Station::take_frame`] returns.
 //! - A note about a timer that was moved meanwhile does no harm: see [`Bond::fired`].
 
 use std::collections::VecDeque;
@@ -18,7 +20,7 @@ use super::timers::TimerKind;
 use crate::host::{Host, Timer};
 use crate::lock;
 
-/// An LACPDU on its way out.
+/// An LACPDU that has to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The bond that sends it.
@@ -29,7 +31,7 @@ pub struct Frame {
     pub pdu: Lacpdu,
 }
 
-/// The name of a timer within its station.
+/// The identity of a timer within its station, as its callback notes it.
 #[derive(Clone, Copy, Debug)]
 struct Fired {
     bond: usize,
@@ -44,21 +46,21 @@ struct Mirrored<T> {
     timers: Vec<T>,
 }
 
-/// Bonds, and the timers of `H` that drive them.
+/// The bonds of a system, and the timers of `H` that drive the bonds.
 #[derive(Debug)]
 pub struct Station<H: Host> {
     host: H,
     periodic_slack: Span,
     bonds: Vec<Mirrored<H::Timer>>,
-    /// Expiries that no event has handled yet. A timer is in here twice at most: all are handled before an event can
-    /// start a timer again, and only one that fires meanwhile is added.
+    /// The expiries that no event has handled yet. A timer occurs twice at most: all expiries are handled before an
+    /// event can start a timer again, and only an expiry of a timer that fires meanwhile is added.
     due: Arc<Mutex<Vec<Fired>>>,
     outbox: VecDeque<Frame>,
     actions: Vec<Action>,
 }
 
 impl<H: Host> Station<H> {
-    /// A station without bonds, whose periodic timers may fire up to `periodic_slack` late. The standard tolerates
+    /// Makes a station without bonds; its periodic timers may fire up to `periodic_slack` late. The standard tolerates
     /// 250 ms.
     #[must_use]
     pub fn new(host: H, periodic_slack: Span) -> Self {
@@ -72,7 +74,7 @@ impl<H: Host> Station<H> {
         }
     }
 
-    /// Adds a bond, whose links are down; returns its number, which counts from 0.
+    /// Adds a bond with all links down; returns the number of the bond, counted from 0.
     pub fn add(&mut self, config: &BondConfig) -> usize {
         let number = self.bonds.len();
         let bond = Bond::new(config);
@@ -93,22 +95,22 @@ impl<H: Host> Station<H> {
         number
     }
 
-    /// A bond.
+    /// Returns a bond.
     ///
     /// # Panics
     ///
-    /// When there is no such bond, as everything that takes its number does.
+    /// If the station has no such bond, as all methods that take the number of a bond do.
     #[must_use]
     pub fn bond(&self, number: usize) -> &Bond {
         &self.bonds[number].bond
     }
 
-    /// The bonds.
+    /// Returns the bonds.
     pub fn bonds(&self) -> impl Iterator<Item = &Bond> {
         self.bonds.iter().map(|mirrored| &mirrored.bond)
     }
 
-    /// A link came up or went down.
+    /// Notes that a link came up or went down.
     pub fn set_link(&mut self, bond: usize, port: usize, up: bool) {
         self.run_due();
         self.handle(bond, |bond, now, actions| {
@@ -116,7 +118,7 @@ impl<H: Host> Station<H> {
         });
     }
 
-    /// An LACPDU came in.
+    /// Notes that a port received an LACPDU.
     pub fn deliver(&mut self, bond: usize, port: usize, pdu: &Lacpdu) {
         self.run_due();
         self.handle(bond, |bond, now, actions| {
@@ -124,7 +126,7 @@ impl<H: Host> Station<H> {
         });
     }
 
-    /// Works off what fired; says how many timers that were. The other events do so first.
+    /// Handles the timers that fired; returns their number. All other events do this first.
     pub fn run_due(&mut self) -> usize {
         let due = std::mem::take(&mut *lock(&self.due));
         for &Fired { bond, port, timer } in &due {
@@ -135,12 +137,12 @@ impl<H: Host> Station<H> {
         due.len()
     }
 
-    /// The next frame to be sent.
+    /// Returns the next frame that has to be sent.
     pub fn take_frame(&mut self) -> Option<Frame> {
         self.outbox.pop_front()
     }
 
-    /// Lets a bond handle an event, and does what it asks for.
+    /// Lets a bond handle an event, and executes the resulting actions.
     fn handle(&mut self, number: usize, event: impl FnOnce(&mut Bond, Instant, &mut Vec<Action>)) {
         let now = self.host.now();
         let Mirrored { bond, timers } = &mut self.bonds[number];

@@ -1,8 +1,8 @@
-//! The timers of a port, as deadlines: pure state that a host mirrors.
+//! The timers of a port as deadlines, which are pure state that a host mirrors.
 
 use tickless_core::time::{Instant, Span};
 
-/// `Fast_Periodic_Time` (clause 6.4.4, as the others).
+/// `Fast_Periodic_Time` (clause 6.4.4, which defines all times of this module).
 pub const FAST_PERIODIC_TIME: Span = Span::from_secs(1);
 /// `Slow_Periodic_Time`.
 pub const SLOW_PERIODIC_TIME: Span = Span::from_secs(30);
@@ -18,11 +18,11 @@ pub(super) const CHURN_DETECTION_TIME: Span = Span::from_secs(60);
 /// The timers of a port (clause 6.4.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerKind {
-    /// `current_while_timer`: how long what the partner said last is believed.
+    /// `current_while_timer`: the time for which the last LACPDU of the partner is valid.
     CurrentWhile = 0,
-    /// `periodic_timer`: when the next LACPDU is sent unasked.
+    /// `periodic_timer`: the time of the next periodic LACPDU.
     Periodic,
-    /// `wait_while_timer`: how long others are waited for that may attach too.
+    /// `wait_while_timer`: the time for which a port waits for other ports that may attach too.
     WaitWhile,
     /// `actor_churn_timer`.
     ActorChurn,
@@ -31,7 +31,7 @@ pub enum TimerKind {
 }
 
 impl TimerKind {
-    /// All of them.
+    /// All kinds of timers.
     pub const ALL: [Self; 5] = [
         Self::CurrentWhile,
         Self::Periodic,
@@ -39,7 +39,7 @@ impl TimerKind {
         Self::ActorChurn,
         Self::PartnerChurn,
     ];
-    /// The number of kinds.
+    /// The number of kinds of timers.
     pub const COUNT: usize = Self::ALL.len();
 }
 
@@ -47,15 +47,15 @@ impl TimerKind {
 struct Entry {
     /// The deadline while the timer runs.
     deadline: Option<Instant>,
-    /// The deadline that passed, until its machine looks.
+    /// The deadline that passed, until the machine of the timer takes it.
     expired: Option<Instant>,
     is_changed: bool,
 }
 
 /// The timers of one port.
 ///
-/// An expiry that comes late, for a timer that was restarted or stopped meanwhile, counts for nothing: what counts is
-/// the deadline here.
+/// A late expiry of the host's timer, for a timer that was restarted or stopped meanwhile, has no effect: only the
+/// deadline in this structure counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timers {
     entries: [Entry; TimerKind::COUNT],
@@ -81,7 +81,7 @@ impl Timers {
         self.entries[kind as usize].deadline
     }
 
-    /// Notes that the host's timer fired; says whether its time is over indeed.
+    /// Notes that the host's timer fired; returns true if its deadline has really passed.
     pub(super) fn fired(&mut self, kind: TimerKind, now: Instant) -> bool {
         let entry = &mut self.entries[kind as usize];
         let Some(deadline) = entry.deadline.filter(|deadline| *deadline <= now) else {
@@ -94,7 +94,7 @@ impl Timers {
         true
     }
 
-    /// The deadline that passed, once.
+    /// Returns the deadline that passed, once.
     pub(super) fn take_expired(&mut self, kind: TimerKind) -> Option<Instant> {
         self.entries[kind as usize].expired.take()
     }

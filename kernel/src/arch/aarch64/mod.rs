@@ -1,15 +1,16 @@
 //! QEMU's `virt` machine with 64-bit ARM CPUs: generic timer, GICv3, PSCI, PL011, semihosting.
 //!
-//! The device of a CPU is the comparator of its virtual timer. It is coupled: the counter that drives the time is the
-//! one it compares with, a value in the past fires at once, and all ones never fires. Its line is a level, so a write
-//! that moves it ahead takes back an interrupt that was due under a mask.
+//! The device of a CPU is the comparator of its virtual timer. The device is coupled: it compares with the counter that
+//! drives the time. A comparator value in the past fires at once, and a value of all ones never fires. The interrupt
+//! line is level-triggered, so a write that moves the comparator later withdraws an interrupt that was due while
+//! interrupts were masked.
 //!
 //! # Safety
 //!
-//! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register of
-//! the interrupt controller or of the serial line takes any value. *Instructions*: each touches the system register
-//! that it names, and no memory. The tables of pages map each address to itself, so a CPU that begins to
-//! translate goes on where it is.
+//! *Registers*: the addresses belong to the machine's devices and to no memory of a program, and a register of the
+//! interrupt controller or of the serial line accepts any value. *Instructions*: each instruction accesses the system
+//! register that it names, and no memory. The page tables map each address to itself, so a CPU that turns on
+//! translation continues at the same address.
 
 use core::arch::{asm, global_asm};
 use core::ops::RangeInclusive;
@@ -27,16 +28,17 @@ global_asm!(include_str!("user.s"));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "aarch64 virt";
-/// Nanoseconds from the device's count to the reading of the counter at the entry of an interrupt, where an instruction
-/// takes a nanosecond.
+/// The nanoseconds from the instant at which the device fires to the reading of the counter at the entry of the
+/// interrupt, where an instruction takes a nanosecond.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 16..=16;
 /// Frequency of the counter, and of the device.
 pub(super) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
 
-/// The counts by which the shared counter is ahead, so that a value of one counter is never taken for one of the other.
+/// The counts by which the shared counter is ahead of the CPU's own, so that a value of one counter is never mistaken
+/// for a value of the other.
 const SHARED_AHEAD: u64 = 0x4000_0000;
 
-/// The words that a switched-out thread has on its stack.
+/// The layout of the stack of a switched-out thread.
 pub(crate) const FRAME: Frame = Frame {
     words: 12,
     first: 0,
@@ -47,7 +49,7 @@ pub(crate) const FRAME: Frame = Frame {
 const SERIAL: usize = 0x0900_0000;
 const DISTRIBUTOR: usize = 0x0800_0000;
 const REDISTRIBUTORS: usize = 0x080A_0000;
-/// Redistributors from this CPU on lie elsewhere.
+/// The first CPU whose redistributor lies in the second range of addresses.
 const FIRST_FAR: usize = 123;
 const REDISTRIBUTORS_FAR: usize = 0x40_0000_0000;
 const REDISTRIBUTOR_SIZE: usize = 0x2_0000;
@@ -96,7 +98,7 @@ fn store(address: usize, value: u32) {
     unsafe { (address as *mut u32).write_volatile(value) };
 }
 
-/// The number of the CPU that executes.
+/// Returns the number of the CPU that executes.
 #[inline]
 pub(crate) fn cpu() -> usize {
     let value: usize;
@@ -105,7 +107,7 @@ pub(crate) fn cpu() -> usize {
     value
 }
 
-/// The counter: the same on all CPUs, 64 bits.
+/// Returns the counter, which is the same on all CPUs and has 64 bits.
 #[inline]
 pub(crate) fn counter() -> u64 {
     // Not before what stands in front of it.
@@ -119,12 +121,12 @@ pub(crate) fn shared_counter() -> u64 {
     read_register!("cntpct_el0").wrapping_add(SHARED_AHEAD) & u64::from(u32::MAX)
 }
 
-/// Returns its frequency.
+/// Returns the frequency of the shared counter.
 pub(crate) const fn shared_kilohertz() -> Kilohertz {
     KILOHERTZ
 }
 
-/// Masks interrupts; what [`restore`] undoes it with.
+/// Masks interrupts; returns the earlier mask, for [`restore`].
 #[inline]
 pub(crate) fn mask() -> u64 {
     let before = read_register!("daif");
@@ -138,21 +140,21 @@ pub(crate) fn is_masked() -> bool {
     read_register!("daif") & 0x80 != 0
 }
 
-/// Undoes a [`mask`].
+/// Restores the mask that a call of [`mask`] returned.
 #[inline]
 pub(crate) fn restore(before: u64) {
     write_register!("daif", before);
 }
 
-/// Lets interrupts come.
+/// Unmasks interrupts.
 #[inline]
 pub(crate) fn unmask() {
     // SAFETY: *instructions*.
     unsafe { asm!("msr daifclr, #2", options(nostack)) };
 }
 
-/// Sleeps until an interrupt is pending, takes it, and returns with interrupts masked. Called with interrupts masked:
-/// one that came before the sleep ends it, so no wake-up is lost.
+/// Sleeps until an interrupt is pending, takes the interrupt, and returns with interrupts masked. Called with
+/// interrupts masked: an interrupt that came before the sleep ends the sleep, so no wake-up is lost.
 pub(crate) fn wait() {
     // SAFETY: *instructions*.
     unsafe {
@@ -167,15 +169,15 @@ pub(crate) fn wait() {
     };
 }
 
-/// True if [`relax`] lets an emulator that executes CPUs by turns run another one.
+/// True if [`relax`] lets an emulator that executes one CPU at a time switch to another CPU.
 pub(crate) const PAUSE_YIELDS: bool = true;
 
-/// Passes the time of a CPU that is masked.
+/// Passes some time on a CPU with masked interrupts.
 pub(crate) fn sleep_masked() {
     relax();
 }
 
-/// Passes the time of a CPU that polls. `yield` lets the emulator run other CPUs; `isb` would not.
+/// Passes some time on a CPU that polls. `yield` lets the emulator run other CPUs; `isb` would not.
 #[inline]
 pub(crate) fn relax() {
     // SAFETY: *instructions*.
@@ -188,7 +190,7 @@ pub(crate) fn write_coupled(cycles: u64) {
     barrier();
 }
 
-/// Makes the device of the executing CPU fire in `ticks`.
+/// Makes the device of the executing CPU fire after `ticks` ticks.
 pub(crate) fn write_relative(ticks: u64) {
     // One more: the tick in progress is not a whole one.
     write_coupled(counter().saturating_add(ticks).saturating_add(1));
@@ -199,7 +201,7 @@ pub(crate) fn stop_device() {
     write_coupled(u64::MAX);
 }
 
-/// Interrupts `cpu`.
+/// Sends an interrupt to `cpu`.
 pub(crate) fn interrupt_cpu(cpu: usize) {
     let (cluster, place) = (cpu / 16, cpu % 16);
     // What the other CPU is to find is in memory before it is interrupted.
@@ -210,8 +212,8 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     barrier();
 }
 
-/// Returns an entry of the tables of pages, but for its lowest two bits. Where user mode may write the kernel cannot
-/// execute, whatever the entry says.
+/// Returns an entry of the page tables, without its lowest two bits. The kernel can never execute a page that user mode
+/// may write, whatever the entry says.
 fn entry(address: usize, purpose: Purpose) -> u64 {
     const ACCESSED: u64 = 1 << 10;
     const NOT_BY_KERNEL: u64 = 1 << 53;
@@ -227,7 +229,8 @@ fn entry(address: usize, purpose: Purpose) -> u64 {
     address as u64 | ACCESSED | is
 }
 
-/// Translates addresses on the executing CPU: each to itself, with what user mode may do.
+/// Turns on the translation of addresses on the executing CPU: each address is mapped to itself, with the access rights
+/// of user mode.
 fn translate() {
     // Devices, and memory that is cached.
     write_register!("mair_el1", 0xff00);
@@ -254,7 +257,7 @@ fn translate() {
     barrier();
 }
 
-/// Brings up the interrupt controller, its shared part, and the tables of pages.
+/// Brings up the shared part of the interrupt controller, and the page tables.
 pub(crate) fn init_machine() {
     let block = |address, purpose| entry(address, purpose) | 0b01;
     let page = |address, purpose| entry(address, purpose) | 0b11;
@@ -265,7 +268,7 @@ pub(crate) fn init_machine() {
     store(DISTRIBUTOR, 0x33);
 }
 
-/// Brings up what the executing CPU has of its own. Interrupts stay masked.
+/// Brings up the parts that belong to the executing CPU. Interrupts stay masked.
 pub(crate) fn init_cpu() {
     translate();
     let redistributor = match cpu() {
@@ -296,8 +299,8 @@ pub(crate) fn init_cpu() {
     barrier();
 }
 
-/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`: by the physical
-/// timer, which the library does not know.
+/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`. The watchdog is
+/// the physical timer, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     write_register!("cntp_cval_el0", cycles);
     write_register!("cntp_ctl_el0", 1);
@@ -349,7 +352,7 @@ pub(crate) fn exit(code: u32) -> ! {
     }
 }
 
-/// The entry of every interrupt, masked.
+/// Handles every interrupt, with interrupts masked.
 #[unsafe(no_mangle)]
 extern "C" fn aarch64_interrupt(at: usize, state: u64) {
     let entered = read_register!("cntvct_el0");
@@ -373,7 +376,7 @@ extern "C" fn aarch64_interrupt(at: usize, state: u64) {
     crate::interrupt::exit(interrupted);
 }
 
-/// The entry of every system call and fault of user mode, masked.
+/// Handles every system call and fault of user mode, with interrupts masked.
 #[unsafe(no_mangle)]
 extern "C" fn aarch64_user_trap(
     syndrome: u64,
@@ -383,7 +386,7 @@ extern "C" fn aarch64_user_trap(
     argument: usize,
 ) -> user::Answer {
     const SYSTEM_CALL: u64 = 0x15;
-    /// The kinds of faults of which the register of addresses says something.
+    /// The kinds of faults for which the fault address register is valid.
     const FETCH: u64 = 0x20;
     const ACCESS: u64 = 0x24;
     match syndrome >> 26 {
@@ -394,7 +397,7 @@ extern "C" fn aarch64_user_trap(
     }
 }
 
-/// The entry of every exception that is no interrupt.
+/// Handles every exception that is not an interrupt: ends the run.
 #[unsafe(no_mangle)]
 extern "C" fn aarch64_fault(syndrome: u64, at: u64, address: u64) -> ! {
     crate::interrupt::fault(format_args!(

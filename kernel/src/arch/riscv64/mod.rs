@@ -1,14 +1,15 @@
 //! QEMU's `virt` machine with 64-bit RISC-V CPUs: Sstc, SBI, and the real-time clock as the watchdog.
 //!
-//! The device of a CPU is its `stimecmp`. It is coupled: the counter that drives the time is the one it compares with,
-//! a value in the past fires at once, and all ones never fires. The pending state follows the comparison, so a write
-//! that moves it ahead takes back an interrupt that was due under a mask.
+//! The device of a CPU is its `stimecmp`. The device is coupled: it compares with the counter that drives the time. A
+//! comparator value in the past fires at once, and a value of all ones never fires. The pending state follows the
+//! comparison, so a write that moves the comparator later withdraws an interrupt that was due while interrupts were
+//! masked.
 //!
 //! # Safety
 //!
-//! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register
-//! takes any value. *Instructions*: each touches the control register that it names, and no memory; the tables of pages
-//! map each address to itself, so a CPU that begins to translate goes on where it is. *Firmware*: a call
+//! *Registers*: the addresses belong to the machine's devices and to no memory of a program, and a register accepts any
+//! value. *Instructions*: each instruction accesses the control register that it names, and no memory; the page tables
+//! map each address to itself, so a CPU that turns on translation continues at the same address. *Firmware*: a call
 //! changes `a0` and `a1` alone, and no memory of the kernel.
 
 use core::arch::{asm, global_asm};
@@ -27,13 +28,13 @@ global_asm!(include_str!("user.s"));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "riscv64 virt";
-/// Nanoseconds from the device's count to the reading of the counter at the entry of an interrupt, where an instruction
-/// takes a nanosecond. The emulator adds whole counts to a time between two of them.
+/// The nanoseconds from the instant at which the device fires to the reading of the counter at the entry of the
+/// interrupt, where an instruction takes a nanosecond. The emulator adds whole counts to a time between two counts.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 100..=300;
 /// Frequency of the counter, and of the device.
 pub(super) const KILOHERTZ: Kilohertz = Kilohertz(10_000);
 
-/// The words that a switched-out thread has on its stack.
+/// The layout of the stack of a switched-out thread.
 pub(crate) const FRAME: Frame = Frame {
     words: 14,
     first: 1,
@@ -51,7 +52,7 @@ const WATCHDOG: usize = 11;
 const SOFTWARE_BIT: u64 = 1 << 1;
 const TIMER_BIT: u64 = 1 << 5;
 const EXTERNAL_BIT: u64 = 1 << 9;
-/// Interrupts, as a trap says its cause.
+/// The bit that is set in the cause of a trap if the trap is an interrupt.
 const INTERRUPT: u64 = 1 << 63;
 const SOFTWARE: u64 = INTERRUPT | 1;
 const TIMER: u64 = INTERRUPT | 5;
@@ -120,7 +121,7 @@ fn hart_of(cpu: usize) -> usize {
     }
 }
 
-/// The number of the CPU that executes.
+/// Returns the number of the CPU that executes.
 #[inline]
 pub(crate) fn cpu() -> usize {
     let value: usize;
@@ -129,7 +130,7 @@ pub(crate) fn cpu() -> usize {
     value
 }
 
-/// The counter: the same on all CPUs, 64 bits.
+/// Returns the counter, which is the same on all CPUs and has 64 bits.
 #[inline]
 pub(crate) fn counter() -> u64 {
     read_register!("time")
@@ -140,12 +141,12 @@ pub(crate) fn shared_counter() -> u64 {
     u64::from(load(CLOCK))
 }
 
-/// Returns its frequency: it counts nanoseconds.
+/// Returns the frequency of the shared counter, which counts nanoseconds.
 pub(crate) const fn shared_kilohertz() -> Kilohertz {
     Kilohertz(1_000_000)
 }
 
-/// Masks interrupts; what [`restore`] undoes it with.
+/// Masks interrupts; returns the earlier mask, for [`restore`].
 #[inline]
 pub(crate) fn mask() -> u64 {
     let before: u64;
@@ -159,21 +160,21 @@ pub(crate) fn is_masked() -> bool {
     read_register!("sstatus") & 2 == 0
 }
 
-/// Undoes a [`mask`].
+/// Restores the mask that a call of [`mask`] returned.
 #[inline]
 pub(crate) fn restore(before: u64) {
     // SAFETY: *instructions*.
     unsafe { asm!("csrs sstatus, {}", in(reg) before, options(nostack)) };
 }
 
-/// Lets interrupts come.
+/// Unmasks interrupts.
 #[inline]
 pub(crate) fn unmask() {
     restore(2);
 }
 
-/// Sleeps until an interrupt is pending, takes it, and returns with interrupts masked. Called with interrupts masked:
-/// one that came before the sleep ends it, so no wake-up is lost.
+/// Sleeps until an interrupt is pending, takes the interrupt, and returns with interrupts masked. Called with
+/// interrupts masked: an interrupt that came before the sleep ends the sleep, so no wake-up is lost.
 pub(crate) fn wait() {
     // SAFETY: *instructions*.
     unsafe {
@@ -187,7 +188,7 @@ pub(crate) fn wait() {
     };
 }
 
-/// True if [`relax`] lets an emulator that executes CPUs by turns run another one.
+/// True if [`relax`] lets an emulator that executes one CPU at a time switch to another CPU.
 pub(crate) const PAUSE_YIELDS: bool = false;
 
 /// Sleeps until an interrupt is pending, and does not take it.
@@ -196,7 +197,7 @@ pub(crate) fn sleep_masked() {
     unsafe { asm!("wfi", options(nostack)) };
 }
 
-/// Passes the time of a CPU that polls.
+/// Passes some time on a CPU that polls.
 #[inline]
 pub(crate) fn relax() {
     core::hint::spin_loop();
@@ -207,7 +208,7 @@ pub(crate) fn write_coupled(cycles: u64) {
     write_register!("0x14d", cycles);
 }
 
-/// Makes the device of the executing CPU fire in `ticks`.
+/// Makes the device of the executing CPU fire after `ticks` ticks.
 pub(crate) fn write_relative(ticks: u64) {
     // One more: the tick in progress is not a whole one.
     write_coupled(counter().saturating_add(ticks).saturating_add(1));
@@ -218,18 +219,18 @@ pub(crate) fn stop_device() {
     write_coupled(u64::MAX);
 }
 
-/// Interrupts `cpu`.
+/// Sends an interrupt to `cpu`.
 pub(crate) fn interrupt_cpu(cpu: usize) {
     let _error = firmware(0x73_5049, 0, [1, hart_of(cpu), 0]);
 }
 
-/// Returns an entry of the tables of pages that maps memory.
+/// Returns an entry of the page tables that maps memory.
 fn entry(address: usize, purpose: Purpose) -> u64 {
     const READ: u64 = 1 << 1;
     const WRITE: u64 = 1 << 2;
     const EXECUTE: u64 = 1 << 3;
     const USER: u64 = 1 << 4;
-    /// Marks an entry as valid, and as accessed and written before: no fault is to note that.
+    /// Marks an entry as valid, accessed and written, so that no fault has to record the first access.
     const NOTED: u64 = 1 | 1 << 6 | 1 << 7;
     let may = match purpose {
         Purpose::Device => READ | WRITE,
@@ -240,7 +241,7 @@ fn entry(address: usize, purpose: Purpose) -> u64 {
     (address as u64) >> 2 | NOTED | may
 }
 
-/// Brings up the interrupt controller, whose watchdog goes to the first CPU, and the tables of pages.
+/// Brings up the interrupt controller, which sends the watchdog's interrupts to the first CPU, and the page tables.
 pub(crate) fn init_machine() {
     let root = pages::write_all(256, entry, entry, |table| (table as u64) >> 2 | 1);
     // Relaxed: no other CPU runs.
@@ -251,7 +252,7 @@ pub(crate) fn init_machine() {
     store(CONTROLLER + 0x20_0000 + 0x1000 * context, 0);
 }
 
-/// Brings up what the executing CPU has of its own. Interrupts stay masked.
+/// Brings up the parts that belong to the executing CPU. Interrupts stay masked.
 pub(crate) fn init_cpu() {
     // Relaxed: written before any other CPU runs. Addresses of 39 bits.
     let tables = 8 << 60 | ROOT.load(Ordering::Relaxed) as u64 >> 12;
@@ -261,8 +262,8 @@ pub(crate) fn init_cpu() {
     write_register!("sie", SOFTWARE_BIT | TIMER_BIT | EXTERNAL_BIT);
 }
 
-/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`: by the alarm of
-/// the real-time clock, which the library does not know.
+/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`. The watchdog is
+/// the alarm of the real-time clock, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     let ahead = (cycles - counter()) * (1_000_000 / u64::from(KILOHERTZ.0));
     // The low half first: that latches the high one.
@@ -313,7 +314,7 @@ extern "C" fn riscv64_entry(cpu: usize, hart: usize) -> ! {
     crate::kernel_entry(cpu)
 }
 
-/// The entry of every trap, masked, but for system calls and faults of user mode.
+/// Handles every trap except system calls and faults of user mode, with interrupts masked.
 #[unsafe(no_mangle)]
 extern "C" fn riscv64_trap(cause: u64, at: usize, value: u64, status: u64) {
     const WAS_KERNEL: u64 = 1 << 8;
@@ -336,7 +337,7 @@ extern "C" fn riscv64_trap(cause: u64, at: usize, value: u64, status: u64) {
     crate::interrupt::exit(interrupted);
 }
 
-/// The entry of every system call and fault of user mode, masked.
+/// Handles every system call and fault of user mode, with interrupts masked.
 #[unsafe(no_mangle)]
 extern "C" fn riscv64_user_trap(
     cause: u64,

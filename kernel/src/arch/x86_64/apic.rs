@@ -1,9 +1,10 @@
-//! The interrupt controller of each CPU, by its registers in memory (xAPIC) or in the processor (x2APIC), and the one
-//! that passes on the interrupts of devices.
+//! The local interrupt controller of each CPU, accessed by registers in memory (xAPIC) or in the processor (x2APIC),
+//! and the shared controller, which routes the interrupts of devices.
 //!
-//! Both have the same registers: register `n` is 16 bytes behind the one before it in memory, or is number `0x800 + n`
-//! in the processor. The two differ in the command by which CPUs interrupt each other, which is one write there and two
-//! here; between the two no interrupt may come that writes it, too.
+//! Both access modes have the same registers: in memory, register `n` is 16 bytes after register `n - 1`; in the
+//! processor, it is number `0x800 + n`. The modes differ in the command by which CPUs interrupt each other: it is one
+//! write in x2APIC mode, and two in xAPIC mode. No interrupt that writes the command register, too, may come between
+//! these two writes.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -29,13 +30,14 @@ const MASKED: u32 = 1 << 16;
 const DEADLINE: u32 = 2 << 17;
 /// The register of the deadline.
 const DEADLINE_REGISTER: u32 = 0x6e0;
-/// The countdown goes by so many ticks of its bus: a count of 32 bits is a minute then, and not four seconds.
+/// The divisor of the countdown: one count is so many ticks of the bus, so that 32 bits of counts last a minute, and
+/// not four seconds.
 pub(super) const DIVISION: u64 = 16;
 
 /// The address of the registers in memory. Written before any other CPU runs.
 static REGISTERS: AtomicUsize = AtomicUsize::new(0xfee0_0000);
 static IS_EXTENDED: AtomicBool = AtomicBool::new(false);
-/// The name of each CPU in the interrupt controller.
+/// The number by which the interrupt controller knows each CPU.
 static IDS: [AtomicU32; CPUS_MAX] = [const { AtomicU32::new(u32::MAX) }; CPUS_MAX];
 
 fn is_extended() -> bool {
@@ -72,7 +74,7 @@ pub(super) fn choose(registers: u64, extended: bool) {
     IS_EXTENDED.store(extended, Ordering::Relaxed);
 }
 
-/// Turns on the controller of the executing CPU: no interrupt but that of the timer comes from it.
+/// Turns on the controller of the executing CPU, and masks all of its interrupt sources except the timer.
 pub(super) fn init(timer: u8, is_deadline: bool, stray: u8) {
     let base = read_msr(BASE) | ENABLED;
     write_msr(BASE, base);
@@ -93,12 +95,12 @@ pub(super) fn init(timer: u8, is_deadline: bool, stray: u8) {
     super::fence();
 }
 
-/// The interrupt in progress is over, for the controller.
+/// Signals the end of the interrupt in progress to the controller.
 pub(super) fn end() {
     write(END, 0);
 }
 
-/// Starts the countdown; 0 ends it.
+/// Starts a countdown of `ticks`; 0 stops the countdown.
 pub(super) fn count_down(ticks: u32) {
     write(INITIAL, ticks);
 }
@@ -108,12 +110,12 @@ pub(super) fn left() -> u32 {
     read(CURRENT)
 }
 
-/// Sets the timer to fire when the TSC is at `deadline`; 0 ends it.
+/// Sets the timer to fire when the TSC is at `deadline`; 0 stops the timer.
 pub(super) fn set_deadline(deadline: u64) {
     write_msr(DEADLINE_REGISTER, deadline);
 }
 
-/// The name of the executing CPU.
+/// Returns the number by which the interrupt controller knows the executing CPU.
 pub(super) fn id() -> u32 {
     if is_extended() {
         read(ID)
@@ -122,14 +124,14 @@ pub(super) fn id() -> u32 {
     }
 }
 
-/// The name of `cpu`; `None` if the machine has no such CPU.
+/// Returns the number by which the interrupt controller knows `cpu`; `None` if the machine has no such CPU.
 pub(super) fn id_of(cpu: usize) -> Option<u32> {
     // Relaxed: as above.
     let id = IDS.get(cpu)?.load(Ordering::Relaxed);
     (id != u32::MAX).then_some(id)
 }
 
-/// Notes the name of `cpu`.
+/// Records the number by which the interrupt controller knows `cpu`.
 pub(super) fn name(cpu: usize, id: u32) {
     // Relaxed: no other CPU runs.
     IDS[cpu].store(id, Ordering::Relaxed);
@@ -141,11 +143,11 @@ pub(super) enum Command {
     Interrupt(u8),
     Nmi,
     Init,
-    /// Starts it in 16-bit mode at the beginning of this page.
+    /// Starts the CPU in 16-bit mode at the beginning of this page.
     Start(u8),
 }
 
-/// Sends `command` to the CPU of this name.
+/// Sends `command` to the CPU with the number `id`.
 pub(super) fn send(id: u32, command: Command) {
     let low = match command {
         Command::Interrupt(vector) => u32::from(vector),
@@ -168,7 +170,7 @@ pub(super) fn send(id: u32, command: Command) {
     restore(before);
 }
 
-/// The shared controller, which stands at `place`: has its `pin` interrupt the CPU `id`. An NMI has no vector.
+/// Routes `pin` of the shared controller at `place`, so that it interrupts the CPU `id`. An NMI has no vector.
 pub(super) fn route(place: u64, pin: u32, id: u32, command: Command) {
     let place = place as usize;
     let set = |register: u32, value: u32| {

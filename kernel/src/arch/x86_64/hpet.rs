@@ -1,7 +1,7 @@
-//! The timer that all CPUs share: a counter that is slow to read, and the watchdog.
+//! The HPET, the timer that all CPUs share: a counter that is slow to read, and two comparators.
 //!
-//! The second comparator is the watchdog. Both have the routes of two older timers (interrupts 0 and 8), which are
-//! silent then.
+//! The first comparator wakes CPUs out of deep idle; the second one is the watchdog. Both use the interrupt routes of
+//! two older timers (interrupts 0 and 8), which are silent while the HPET runs.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ const CONTROL: usize = 0x10;
 const COUNTER: usize = 0xf0;
 const FEMTOSECONDS: u64 = 1_000_000_000_000_000;
 
-/// Counts, with the routes of the older timers.
+/// The counter runs, and the comparators have the interrupt routes of the older timers.
 const RUNS: u32 = 0b11;
 /// The comparator interrupts, once, by an edge.
 const INTERRUPTS: u32 = 1 << 2;
@@ -31,11 +31,11 @@ fn register(offset: usize) -> usize {
     PLACE.load(Ordering::Relaxed) + offset
 }
 
-/// Starts the counter; ticks a second.
+/// Starts the counter; returns its ticks a second.
 ///
 /// # Errors
 ///
-/// The period that the device says, in femtoseconds, if no such device may have it.
+/// The period that the device reports, in femtoseconds, if it is outside the range that the standard allows.
 pub(super) fn init(place: u64) -> Result<u64, u32> {
     // Relaxed: no other CPU runs.
     PLACE.store(place as usize, Ordering::Relaxed);
@@ -48,7 +48,7 @@ pub(super) fn init(place: u64) -> Result<u64, u32> {
     Ok(FEMTOSECONDS / u64::from(period))
 }
 
-/// The counter: the same for all CPUs, 64 bits, read as two halves.
+/// Returns the counter of the HPET, which is the same for all CPUs and has 64 bits, read as two halves.
 pub(crate) fn counter() -> u64 {
     let half = |offset| load(register(COUNTER + offset));
     let mut high = half(4);

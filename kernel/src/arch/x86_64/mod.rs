@@ -1,18 +1,19 @@
 //! A PC with 64-bit processors: local APIC, HPET, I/O APIC, found by ACPI; entered by PVH.
 //!
-//! The device of a CPU is the timer of its local APIC. Where a hypervisor announces the mode, that timer is told the
-//! deadline in the TSC: it is coupled. Otherwise it counts down, and an interrupt that became due under a mask still
-//! comes when the countdown was ended meanwhile: it is spurious.
+//! The device of a CPU is the timer of its local APIC. Where a hypervisor announces the deadline mode, the kernel
+//! programs the timer with a TSC value, and the device is coupled. Otherwise the timer counts down. An interrupt that
+//! became due while interrupts were masked then still comes, even if the countdown was ended meanwhile: such an
+//! interrupt is spurious.
 //!
 //! The watchdog is a comparator of the HPET, which interrupts the first CPU by an NMI, masked or not.
 //!
 //! # Safety
 //!
-//! *Registers*: the addresses are those of the machine's devices, no memory of a program lies there, and a register of
-//! the interrupt controllers, the HPET or the serial line takes any value. *Instructions*: each touches the register
-//! that it names, and no memory. *Boot pages*: the first instructions write the tables of pages, and the first CPU once
-//! more, before it starts another one; each address is mapped to itself all the time. *Low page*: the page at 0x8000
-//! holds nothing but the first instructions of a CPU that is started.
+//! *Registers*: the addresses belong to the machine's devices and to no memory of a program, and a register of the
+//! interrupt controllers, the HPET or the serial line accepts any value. *Instructions*: each instruction accesses the
+//! register that it names, and no memory. *Boot pages*: the first instructions write the page tables. The first CPU
+//! writes them once more before it starts another CPU. Each address is mapped to itself all the time. *Low page*: the
+//! page at 0x8000 holds nothing but the first instructions of a CPU that is started.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _rdtsc};
 use core::arch::{asm, global_asm};
@@ -44,11 +45,12 @@ global_asm!(include_str!("user.s"), options(att_syntax));
 
 /// The name of the machine in reports.
 pub(crate) const NAME: &str = "x86_64 pc";
-/// Nanoseconds from the device's count to the reading of the counter at the entry of an interrupt, where an instruction
-/// takes a nanosecond. A countdown begins after the reading of the clock, and counts in 16 ns.
+/// The nanoseconds from the instant at which the device fires to the reading of the counter at the entry of the
+/// interrupt, where an instruction takes a nanosecond. A countdown begins after the reading of the clock, and counts in
+/// steps of 16 ns.
 pub(crate) const ENTRY_LATENESS: RangeInclusive<u64> = 1..=200;
 
-/// The words that a switched-out thread has on its stack.
+/// The layout of the stack of a switched-out thread.
 pub(crate) const FRAME: Frame = Frame {
     words: 7,
     first: 4,
@@ -67,7 +69,7 @@ const COMPARED: u64 = 50;
 const WATCHDOG_INTERRUPT: u8 = 8;
 /// The older interrupt of the first comparator.
 const BROADCAST_INTERRUPT: u8 = 0;
-/// The deadline timer, told how long to wait, is told it in so many counts.
+/// The TSC cycles of a tick of the deadline timer, when it is programmed with a delay.
 const DIVISION: u64 = 8;
 
 /// Frequencies in kilohertz, of the TSC and of the countdown's bus. Written before any other CPU runs.
@@ -78,10 +80,10 @@ static SHARED_HERTZ: AtomicU64 = AtomicU64::new(0);
 static IS_DEADLINE: AtomicBool = AtomicBool::new(false);
 /// The count at which the run ends.
 static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
-/// The CPU that was started runs, on its own stack.
+/// True if the CPU that was started runs, on its own stack.
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The stack of the CPU that is started, and what is its own.
+/// The stack of the CPU that is started, with the data that belongs to this CPU.
 #[unsafe(no_mangle)]
 static secondary_stack: AtomicUsize = AtomicUsize::new(0);
 #[unsafe(no_mangle)]
@@ -131,7 +133,7 @@ fn fence() {
     unsafe { asm!("mfence", "lfence", options(nostack)) };
 }
 
-/// The number of the CPU that executes.
+/// Returns the number of the CPU that executes.
 #[inline]
 pub(crate) fn cpu() -> usize {
     let value: usize;
@@ -140,7 +142,7 @@ pub(crate) fn cpu() -> usize {
     value
 }
 
-/// The counter: the same on all CPUs, 64 bits.
+/// Returns the counter, which is the same on all CPUs and has 64 bits.
 #[inline]
 pub(crate) fn counter() -> u64 {
     // Not before what stands in front of it.
@@ -149,14 +151,14 @@ pub(crate) fn counter() -> u64 {
     unfenced_counter()
 }
 
-/// The counter, at a moment that the processor chooses.
+/// Returns the counter; the processor may read it earlier or later than program order says.
 #[inline]
 fn unfenced_counter() -> u64 {
     // SAFETY: *instructions*.
     unsafe { _rdtsc() }
 }
 
-/// The frequency of the counter.
+/// Returns the frequency of the counter.
 #[inline]
 pub(crate) fn kilohertz() -> Kilohertz {
     // Relaxed: written before any other CPU runs.
@@ -169,7 +171,8 @@ pub(crate) fn is_coupled() -> bool {
     IS_DEADLINE.load(Ordering::Relaxed)
 }
 
-/// Returns true if a write that moves the device ahead takes back an interrupt that was due under a mask.
+/// Returns true if a write that moves the device later withdraws an interrupt that was due while interrupts were
+/// masked.
 pub(crate) fn takes_back() -> bool {
     false
 }
@@ -194,19 +197,19 @@ pub(crate) fn device(is_told_when: bool) -> Device {
     Device { hertz, min: 1, max }
 }
 
-/// Returns the counter that all CPUs share: the lower half of the HPET's, which is one read.
+/// Returns the counter that all CPUs share: the lower half of the HPET's counter, which one access reads.
 pub(crate) fn shared_counter() -> u64 {
     u64::from(hpet::lower())
 }
 
-/// Returns its frequency. Rounds down.
+/// Returns the frequency of the shared counter, rounded down.
 pub(crate) fn shared_kilohertz() -> Kilohertz {
     // Relaxed: written before any other CPU runs.
     let hertz = SHARED_HERTZ.load(Ordering::Relaxed);
     Kilohertz(u32::try_from(hertz / 1_000).unwrap_or(u32::MAX))
 }
 
-/// Masks interrupts; what [`restore`] undoes it with.
+/// Masks interrupts; returns the earlier mask, for [`restore`].
 #[inline]
 pub(crate) fn mask() -> u64 {
     let before: u64;
@@ -223,7 +226,7 @@ pub(crate) fn is_masked() -> bool {
     flags & 0x200 == 0
 }
 
-/// Undoes a [`mask`].
+/// Restores the mask that a call of [`mask`] returned.
 #[inline]
 pub(crate) fn restore(before: u64) {
     if before != 0 {
@@ -231,29 +234,29 @@ pub(crate) fn restore(before: u64) {
     }
 }
 
-/// Lets interrupts come.
+/// Unmasks interrupts.
 #[inline]
 pub(crate) fn unmask() {
     // SAFETY: *instructions*.
     unsafe { asm!("sti", options(nostack)) };
 }
 
-/// Sleeps until an interrupt is pending, takes it, and returns with interrupts masked. Called with interrupts masked:
-/// they are let in behind the first instruction of the sleep, so no wake-up is lost.
+/// Sleeps until an interrupt is pending, takes the interrupt, and returns with interrupts masked. Called with
+/// interrupts masked: the processor unmasks them only after the first instruction of the sleep, so no wake-up is lost.
 pub(crate) fn wait() {
     // SAFETY: *instructions*.
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
 }
 
-/// True if [`relax`] lets an emulator that executes CPUs by turns run another one.
+/// True if [`relax`] lets an emulator that executes one CPU at a time switch to another CPU.
 pub(crate) const PAUSE_YIELDS: bool = true;
 
-/// Passes the time of a CPU that is masked.
+/// Passes some time on a CPU with masked interrupts.
 pub(crate) fn sleep_masked() {
     relax();
 }
 
-/// Passes the time of a CPU that polls.
+/// Passes some time on a CPU that polls.
 #[inline]
 pub(crate) fn relax() {
     core::hint::spin_loop();
@@ -265,7 +268,7 @@ pub(crate) fn write_coupled(cycles: u64) {
     apic::set_deadline(cycles.max(1));
 }
 
-/// Makes the device of the executing CPU fire in `ticks`.
+/// Makes the device of the executing CPU fire after `ticks` ticks.
 pub(crate) fn write_relative(ticks: u64) {
     if is_coupled() {
         // No fence: a deadline some counts off is of no matter to who counts in eights.
@@ -285,21 +288,21 @@ pub(crate) fn stop_device() {
     }
 }
 
-/// Interrupts `cpu`.
+/// Sends an interrupt to `cpu`.
 pub(crate) fn interrupt_cpu(cpu: usize) {
     if let Some(id) = apic::id_of(cpu) {
         apic::send(id, Command::Interrupt(segments::CALL));
     }
 }
 
-/// Interrupts `cpu`, masked or not.
+/// Sends an interrupt to `cpu` that no mask holds back.
 pub(crate) fn interrupt_masked(cpu: usize) {
     if let Some(id) = apic::id_of(cpu) {
         apic::send(id, Command::Nmi);
     }
 }
 
-/// Lets user mode execute its pages. The machine was brought up when its processors and timers were found.
+/// Lets user mode execute its pages. The rest of the machine was brought up when its processors and timers were found.
 pub(crate) fn init_machine() {
     const PRESENT: u64 = 1;
     const WRITE: u64 = 1 << 1;
@@ -334,14 +337,14 @@ pub(crate) fn init_machine() {
     unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack)) };
 }
 
-/// Brings up what the executing CPU has of its own. Interrupts stay masked.
+/// Brings up the parts that belong to the executing CPU. Interrupts stay masked.
 pub(crate) fn init_cpu() {
     apic::init(segments::TIMER, is_coupled(), segments::STRAY);
     stop_device();
 }
 
-/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`: by a comparator
-/// of the HPET, which the library does not know.
+/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`. The watchdog is
+/// a comparator of the HPET, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     // Relaxed: the CPU that the watchdog interrupts is this one. Without a limit it leaves the comparator alone.
     LIMIT.store(u64::MAX, Ordering::Relaxed);
@@ -349,7 +352,7 @@ pub(crate) fn set_watchdog(cycles: u64) {
     LIMIT.store(cycles, Ordering::Relaxed);
 }
 
-/// Has the watchdog look in `cycles` whether the limit is reached: an NMI that ends nothing.
+/// Makes the watchdog check in `cycles` whether the limit is reached. Its NMI does not end the run before the limit.
 pub(crate) fn watch_early(cycles: u64) {
     compare_watchdog(counter().saturating_add(cycles));
 }
@@ -384,7 +387,7 @@ fn compare_watchdog(cycles: u64) {
     hpet::compare(hpet::WATCHDOG, hpet::counter().saturating_add(ticks + 1));
 }
 
-/// Starts `cpu` on the stack that ends at `stack_top`, and waits until it runs: it interrupts the first CPU then.
+/// Starts `cpu` on the stack that ends at `stack_top`, and waits until `cpu` runs and interrupts the first CPU.
 ///
 /// # Errors
 ///
@@ -457,7 +460,7 @@ impl acpi::Memory for Mapped {
     }
 }
 
-/// Ends a run that cannot begin, and says why.
+/// Ends a run that cannot begin, and prints the reason.
 fn refuse(reason: core::fmt::Arguments<'_>) -> ! {
     last_line(format_args!(
         "kernel: this machine cannot be used: {reason}"
@@ -525,7 +528,7 @@ fn name_all(tables: &Tables, boot: u32) {
     }
 }
 
-/// The frequency of the TSC, if a hypervisor says it.
+/// Returns the frequency of the TSC, if a hypervisor reports it.
 fn said_kilohertz(is_virtual: bool) -> Option<u32> {
     const FIRST: u32 = 0x4000_0000;
     const TIMING: u32 = FIRST + 0x10;
@@ -534,7 +537,7 @@ fn said_kilohertz(is_virtual: bool) -> Option<u32> {
     (kilohertz != 0).then_some(kilohertz)
 }
 
-/// Compares the TSC and the countdown with the HPET; kilohertz of both.
+/// Compares the TSC and the countdown with the HPET; returns the frequencies of both, in kilohertz.
 fn measure(shared: u64) -> (u32, u32) {
     apic::count_down(u32::MAX);
     let begin = edge();
@@ -555,8 +558,8 @@ fn measure(shared: u64) -> (u32, u32) {
     (kilohertz(end.1 - begin.1), kilohertz(bus))
 }
 
-/// The HPET, the TSC and what is left of the countdown, right behind a tick of the HPET: the closest of some readings,
-/// because a host may execute others in between.
+/// Returns the HPET, the TSC and the rest of the countdown, read right after a tick of the HPET. The closest of several
+/// readings is taken, because a host may execute other programs in between.
 fn edge() -> (u64, u64, u32) {
     let mut best = (u64::MAX, (0, 0, 0));
     for _ in 0..8 {
@@ -598,7 +601,7 @@ extern "C" fn x86_64_entry(own: *mut Own, start_info: usize) -> ! {
     crate::kernel_entry(cpu())
 }
 
-/// Returns where an interrupt came, from what the processor pushed: the code segment says the mode.
+/// Returns the position of an interrupt from the words that the processor pushed: the code segment says the mode.
 fn interrupted(at: usize, code: u64) -> Interrupted {
     Interrupted {
         at,
@@ -629,13 +632,13 @@ extern "C" fn x86_64_call(at: usize, code: u64) {
     crate::interrupt::exit(interrupted(at, code));
 }
 
-/// An interrupt that was withdrawn too late: the controller knows nothing of it.
+/// Handles an interrupt that was withdrawn too late, of which the controller has no record.
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_stray() {
     crate::interrupt::stray();
 }
 
-/// Runs at any instruction: under a lock, and on top of whatever writes the clock.
+/// Handles an NMI, which comes at any instruction: under a lock, and on top of a writer of the clock.
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_nmi() {
     // Relaxed: see `set_watchdog`.
@@ -655,7 +658,7 @@ extern "C" fn x86_64_system_call(number: usize, argument: usize, at: usize) -> u
     user::system_call(number, argument, at)
 }
 
-/// The entry of every exception of user mode but those with stacks of their own.
+/// Handles every exception of user mode except those that have a stack of their own.
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_user_fault(vector: u64, code: u64, at: usize, address: usize) -> user::Answer {
     const PAGE_FAULT: u64 = 14;
@@ -672,7 +675,7 @@ extern "C" fn x86_64_user_fault(vector: u64, code: u64, at: usize, address: usiz
     }
 }
 
-/// The entry of every exception of the kernel but the NMI.
+/// Handles every exception of the kernel except the NMI.
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_fault(vector: u64, code: u64, at: u64, address: u64) -> ! {
     crate::interrupt::fault(format_args!(

@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! *Own*: what a CPU has of its own is written before the CPU runs, or by the CPU itself while it starts; afterwards
-//! only the processor writes to it. *Table*: the interrupt table is written by the first CPU before it lets interrupts
-//! in and before it starts another one. *Instructions*: each loads the register that it names, from memory that stays.
+//! *Own*: the data of a CPU (`Own`) is written before the CPU runs, or by the CPU itself while it starts; afterwards
+//! only the processor writes to it. *Table*: the interrupt table is written by the first CPU before it unmasks
+//! interrupts and before it starts another CPU. *Instructions*: each instruction loads the register that it names, from
+//! memory that is never freed.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -43,7 +44,7 @@ pub(super) struct Own {
     task: [u32; 26],
 }
 
-/// The entries from and to user mode find the stack of the kernel there, relative to `gs`.
+/// The entries from and to user mode read the stack of the kernel at this offset from `gs`.
 const _: () = assert!(offset_of!(Own, task) + 4 == 68);
 
 impl Own {
@@ -64,7 +65,7 @@ impl Own {
         }
     }
 
-    /// Makes that of a CPU that is to be started.
+    /// Allocates the data of a CPU that is to be started; the data is never freed.
     pub(super) fn leak(cpu: usize) -> &'static mut Self {
         Box::leak(Box::new(Self::new(cpu)))
     }
@@ -144,7 +145,8 @@ pub(super) fn write_table() {
     unsafe { TABLE.0.get().write(gates) };
 }
 
-/// The gate of an interrupt that masks others, on one of the stacks of its own or, for 0, on the one that is in use.
+/// Returns the gate of an interrupt that masks others. The interrupt uses the stack of this number or, for 0, the stack
+/// that is in use.
 fn gate(entry: usize, stack: u64) -> [u64; 2] {
     let entry = entry as u64;
     let low = entry & 0xffff | CODE << 16 | stack << 32 | 0x8e << 40 | (entry >> 16 & 0xffff) << 48;
@@ -160,7 +162,7 @@ pub(super) fn find_own(own: *const Own) {
 ///
 /// # Safety
 ///
-/// `own` is that of the executing CPU, which calls this once, and stays.
+/// `own` belongs to the executing CPU, which calls this once, and is never freed.
 pub(super) unsafe fn load(own: *mut Own) {
     // SAFETY: *own*.
     let own = unsafe { &mut *own };

@@ -1,6 +1,6 @@
-//! CPUs that sleep so deeply that their own device stops, and the device that wakes them.
+//! CPUs that sleep so deeply that their own device stops, and the broadcast device that wakes them.
 //!
-//! The programmed event of a device that stops is lost. There is one broadcast device; its interrupt goes to the CPU
+//! A device that stops loses its programmed event. There is one broadcast device; its interrupt is delivered to the CPU
 //! that programmed it last.
 
 use tickless_core::platform::CpuId;
@@ -28,7 +28,7 @@ impl<H: Host> Rig<H> {
         &self.ticking_cpu(cpu).depth
     }
 
-    /// Lets `cpu` sleep deeply from now on, whenever its tick is stopped; or not.
+    /// Sets whether `cpu` sleeps deeply from now on whenever its tick is stopped.
     pub fn set_deep(&self, cpu: u32, is_wanted: bool) {
         self.depth(cpu).is_wanted.set(is_wanted);
     }
@@ -45,21 +45,21 @@ impl<H: Host> Rig<H> {
         self.ticks_of_all().deep_counts.get()
     }
 
-    /// Returns true if no device is programmed for some CPU, because an interrupt is on its way.
+    /// Returns true if some CPU has no programmed device because an interrupt to it is pending.
     pub(super) fn is_a_cpu_called(&self) -> bool {
         let cpus = &self.ticks_of_all().cpus;
         cpus.iter()
             .any(|cpu| cpu.depth.awaits_call.get() || cpu.depth.is_called.get())
     }
 
-    /// Puts a new broadcast device into the place of the old one.
+    /// Replaces the broadcast device by a new one.
     pub fn replace_broadcast_device(&self, cpu: u32) {
         let now = self.monotonic();
         self.wakener()
             .set_carrier(cpu, Carrier::Oneshot, now, Instant::as_nanos);
     }
 
-    /// `cpu`, whose tick is stopped, is about to sleep.
+    /// Lets `cpu`, whose tick is stopped, enter its deep sleep if that is wanted.
     pub(super) fn go_deep(&self, cpu: u32) {
         if !self.depth(cpu).is_wanted.get() || self.is_deep(cpu) {
             return;
@@ -76,7 +76,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// `cpu` wakes, for whatever reason, before anything else happens there.
+    /// Wakes `cpu` from deep sleep, for any reason, before anything else happens on it.
     pub(super) fn leave_deep(&self, cpu: u32) {
         let depth = self.depth(cpu);
         let on = self.wakener().interrupt(cpu);
@@ -104,7 +104,7 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// `cpu` takes what came by broadcast: the broadcast device's own interrupt, and what others sent it.
+    /// Lets `cpu` take its broadcasts: the broadcast device's own interrupt, and the interrupts that other CPUs sent.
     pub(super) fn take_broadcasts(&self, cpu: u32) {
         let wakener = self.wakener();
         if wakener.is_due(cpu, self.now()) {
@@ -134,7 +134,7 @@ impl<H: Host> Rig<H> {
         [called, fires].into_iter().flatten().min()
     }
 
-    /// Executes `body` as if the broadcast device were that of each CPU whose own is stopped.
+    /// Executes `body` while the broadcast device stands in for the device of each CPU whose own device is stopped.
     pub(super) fn with_broadcast_in_place(&self, body: impl FnOnce()) {
         let deep = || (0..self.cpus()).filter(|cpu| self.is_deep(*cpu));
         let set = |cpu, fires| self.host().set_fires_at(cpu, fires);
@@ -143,7 +143,8 @@ impl<H: Host> Rig<H> {
         deep().for_each(|cpu| set(cpu, None));
     }
 
-    /// `cpu` comes online, or leaves and what it had to do goes to `heir`.
+    /// Adds `cpu`, which comes online, to the broadcast device. When a CPU goes offline, its duties there are passed to
+    /// its heir.
     pub(super) fn join_broadcast(&self, cpu: u32) {
         self.wakener().online(cpu);
     }

@@ -1,4 +1,4 @@
-//! Cancelling (spec ).
+//! Cases about cancelling (spec ).
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::grammar::Grammar;
 use crate::suite::{at, kicks, panic_of};
 use crate::{Host, Rig, TestTimer};
 
-/// CAN-1: the three answers; an inactive timer costs no lock.
+/// CAN-1: a cancel has three answers; the cancel of an inactive timer takes no lock.
 pub fn the_answer_says_what_the_timer_was<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -33,7 +33,7 @@ pub fn the_answer_says_what_the_timer_was<H: Host>() {
     assert!(timer.fired_at().is_empty(), "INV-10");
 }
 
-/// CAN-1: a running timer is left alone, whether it is queued again or not.
+/// CAN-1: a cancel leaves a running timer alone, whether the timer is queued again or not.
 pub fn a_running_timer_is_not_cancelled<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = {
@@ -56,7 +56,7 @@ pub fn a_running_timer_is_not_cancelled<H: Host>() {
     assert_eq!(timer.fired_at(), [1_000, 3_000]);
 }
 
-/// TR-1, ORACLE-6: a cancel is traced when a pending timer was removed, and only then.
+/// TR-1, ORACLE-6: a cancel is traced if it removed a pending timer, and only then.
 pub fn only_a_removal_is_traced<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -76,7 +76,8 @@ pub fn only_a_removal_is_traced<H: Host>() {
     assert_eq!(rig.stats(0).cancelled, 1);
 }
 
-/// CAN-2: a removal by another CPU touches neither the device nor the caches of the CPU, and costs it one interrupt.
+/// CAN-2: a removal by another CPU touches neither the device nor the caches of the timer's CPU, and costs that CPU one
+/// interrupt.
 pub fn a_removal_by_another_cpu_leaves_the_device_alone<H: Host>() {
     let rig = Rig::<H>::new(2);
     let (first, second) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -99,7 +100,8 @@ pub fn a_removal_by_another_cpu_leaves_the_device_alone<H: Host>() {
     assert!(first.fired_at().is_empty());
 }
 
-/// another CPU finds the callback running; when it is over the timer that the callback queued again is removed.
+/// another CPU finds the callback running. When the callback has ended, the cancel removes the timer that the
+/// callback queued again.
 pub fn a_cancel_after_the_callback_removes_what_it_queued<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = {
@@ -119,7 +121,7 @@ pub fn a_cancel_after_the_callback_removes_what_it_queued<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 1, "for the deadline it had");
 }
 
-/// INV-10: a timer that is cancelled by a callback of the same interrupt does not fire any more, although it was due.
+/// INV-10: a due timer that a callback of the same interrupt cancels does not fire any more.
 pub fn a_due_timer_cancelled_by_a_callback_does_not_fire<H: Host>() {
     let rig = Rig::<H>::new(1);
     let victim = Rc::new(TestTimer::once(&rig));
@@ -139,7 +141,7 @@ pub fn a_due_timer_cancelled_by_a_callback_does_not_fire<H: Host>() {
     assert!(victim.fired_at().is_empty());
 }
 
-/// CAN-4: a callback that cancels its own timer would wait for itself. It is told so.
+/// CAN-4: a callback that cancels its own timer would wait for itself. The cancel returns an error instead.
 pub fn a_callback_that_cancels_itself_is_told<H: Host>() {
     let rig = Rig::<H>::new(1);
     let told = Rc::new(RefCell::new(None));
@@ -161,12 +163,12 @@ pub fn a_callback_that_cancels_itself_is_told<H: Host>() {
     assert!(!timer.is_active(), "the callback ends as usual");
 }
 
-/// A callback whose type has a name.
+/// The type of a callback, under a name.
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
 
 type Boxed = Pin<Box<HrTimer<Callback>>>;
 
-/// Frees a timer when it is used.
+/// A waker that frees a timer when it is woken.
 struct Frees(Mutex<Option<Boxed>>);
 
 impl Wake for Frees {
@@ -176,7 +178,8 @@ impl Wake for Frees {
     }
 }
 
-/// OBJ-12, B31: what the callback's waker wakes may free the timer; the interrupt goes on, and only compares addresses.
+/// OBJ-12, B31: the waker that a callback returns may free the timer. The interrupt goes on, and afterwards only
+/// compares addresses.
 pub fn a_timer_may_be_freed_behind_its_last_callback<H: Host>() {
     let rig = Rig::<H>::new(1);
     let frees = Arc::new(Frees(Mutex::new(None)));
@@ -206,7 +209,7 @@ pub fn a_timer_may_be_freed_behind_its_last_callback<H: Host>() {
     rig.check();
 }
 
-/// CAN-3: `cancel` of a timer whose callback never runs needs one lock, on any CPU.
+/// CAN-3: `cancel` of a timer whose callback never runs takes one lock, on any CPU.
 pub fn a_cancel_takes_one_lock<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);

@@ -11,7 +11,7 @@ use crate::{DeviceClass, Host, Rig, TestTimer};
 
 const WALL: i64 = 1_700_000_000_000_000_000;
 
-/// USR-1, X-14.10: a time in the past is refused: nothing is queued, nothing is written, nothing fires.
+/// USR-1, X-14.10: a start for a time in the past is refused: no timer is queued, no device is written, no timer fires.
 pub fn a_time_in_the_past_is_refused<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -38,7 +38,7 @@ pub fn a_time_in_the_past_is_refused<H: Host>() {
     }
 }
 
-/// USR-1: a time to come is accepted.
+/// USR-1: a start for a time in the future is accepted.
 pub fn a_time_to_come_is_accepted<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.spend(10_000);
@@ -51,7 +51,7 @@ pub fn a_time_to_come_is_accepted<H: Host>() {
     assert_eq!(timer.fired_at().len(), 1);
 }
 
-/// A timer that waits has its new time, and the start says that it waited.
+/// A queued timer gets its new time, and the start reports that the timer was queued.
 pub fn a_time_to_come_is_accepted_again<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.spend(10_000);
@@ -63,7 +63,8 @@ pub fn a_time_to_come_is_accepted_again<H: Host>() {
     assert_eq!(timer.fired_at(), [20_000]);
 }
 
-/// A timer that was shut down is an error of its own, whatever the time is, and every other start says so too.
+/// A start of a timer that was shut down returns an error of its own, whatever the time is; every other kind of start
+/// returns this error too.
 pub fn a_timer_that_was_shut_down_is_refused<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.spend(10_000);
@@ -84,7 +85,7 @@ pub fn a_timer_that_was_shut_down_is_refused<H: Host>() {
     assert!(timer.fired_at().is_empty());
 }
 
-/// Each start says what it did, near and far.
+/// Each start reports what it did, for near and far timers.
 pub fn every_start_says_what_it_did<H: Host>() {
     let rig = Rig::<H>::new(1);
     for when in [50_000, 50_000_000] {
@@ -106,7 +107,7 @@ pub fn every_start_says_what_it_did<H: Host>() {
     }
 }
 
-/// USR-1: what counts is the time that the user gave, without the slack.
+/// USR-1: the time that the user gave decides, without the slack.
 pub fn slack_does_not_save_a_time_in_the_past<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.spend(10_000);
@@ -119,7 +120,7 @@ pub fn slack_does_not_save_a_time_in_the_past<H: Host>() {
     assert!(rig.armed(0).is_forever());
 }
 
-/// USR-1: when an earlier event is armed that is due already, its interrupt will find the timer: no reason to refuse.
+/// USR-1: if an earlier event is armed and already due, its interrupt will find the timer, so the start is not refused.
 pub fn an_earlier_event_that_is_due_makes_it_acceptable<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (first, second) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -136,7 +137,7 @@ pub fn an_earlier_event_that_is_due_makes_it_acceptable<H: Host>() {
     assert_eq!(second.fired_at(), [5_000]);
 }
 
-/// USR-2: a timer that was the first event and is refused leaves the others armed exactly.
+/// USR-2: when the first timer of a CPU is started again and refused, the device is armed exactly for the other timers.
 pub fn a_first_event_that_is_refused_is_replaced<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.spend(10_000);
@@ -158,7 +159,8 @@ pub fn a_first_event_that_is_refused_is_replaced<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 0);
 }
 
-/// USR-1: inside a callback, and while a rearm is owed, the end of the interrupt sees to it, so nothing is refused.
+/// USR-1: inside a callback, and while a rearm is owed, the end of the interrupt finds the timer, so no start is
+/// refused.
 pub fn nothing_is_refused_while_a_rearm_is_owed<H: Host>() {
     let rig = Rig::<H>::new(1);
     let inner = Rc::new(TestTimer::once(&rig));
@@ -177,7 +179,7 @@ pub fn nothing_is_refused_while_a_rearm_is_owed<H: Host>() {
     assert_eq!(inner.fired_at().len(), 1);
 }
 
-/// USR-1 on a clock with an offset, and in the soft stage.
+/// USR-1 holds on a clock with an offset, and in the soft stage.
 pub fn every_clock_and_stage_is_checked<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);
@@ -194,7 +196,8 @@ pub fn every_clock_and_stage_is_checked<H: Host>() {
     }
 }
 
-/// USR-4, X-14.10: an untrusted user that keeps asking for the past costs no interrupt and no write.
+/// USR-4, X-14.10: an untrusted user that starts a timer for the past again and again causes no interrupt and no device
+/// write.
 pub fn asking_for_the_past_for_ever_costs_no_cpu_anything<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);

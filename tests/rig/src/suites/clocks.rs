@@ -1,4 +1,4 @@
-//! Clocks that jump (spec ).
+//! Cases about clocks that jump (spec ).
 
 use std::cell::RefCell;
 use std::prelude::v1::*;
@@ -36,7 +36,7 @@ pub fn a_step_forward_kicks_the_cpu_whose_timer_became_due<H: Host>() {
     assert!(timer.fired_at()[0] >= WALL + HOUR / 2);
 }
 
-/// TIM-30 step 4, B66: the CPU that sets the clock is no exception.
+/// TIM-30 step 4, B66: the device of the CPU that sets the clock is programmed again, too.
 pub fn the_cpu_that_sets_the_clock_is_reprogrammed_too<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -49,7 +49,8 @@ pub fn the_cpu_that_sets_the_clock_is_reprogrammed_too<H: Host>() {
     assert_eq!(timer.fired_at(), [WALL + HOUR]);
 }
 
-/// TIM-32: a step backwards kicks no CPU; the device fires once for nothing and is armed exactly then.
+/// TIM-32: a step backwards kicks no CPU. The device fires once without a due timer, and that interrupt arms it
+/// exactly.
 pub fn a_step_backwards_costs_one_interrupt<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -65,7 +66,7 @@ pub fn a_step_backwards_costs_one_interrupt<H: Host>() {
     assert_eq!(rig.stats(1).interrupts, 2);
 }
 
-/// TIM-30 step 3: CPUs without timers on a clock that jumped, or with an earlier event armed, are left in peace.
+/// TIM-30 step 3: a CPU without timers on a clock that jumped, or with an earlier event armed, is not kicked.
 pub fn only_timers_of_clocks_that_jumped_matter<H: Host>() {
     let rig = Rig::<H>::new(4);
     rig.set_wall(0, WALL);
@@ -92,7 +93,7 @@ pub fn only_timers_of_clocks_that_jumped_matter<H: Host>() {
     rig.check();
 }
 
-/// TIM-30 step 1: a CPU that has taken the jump into account already is not asked again.
+/// TIM-30 step 1: a CPU that has already taken the jump into account is not kicked again.
 pub fn a_jump_that_was_seen_is_not_told_again<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -114,8 +115,8 @@ pub fn a_jump_that_was_seen_is_not_told_again<H: Host>() {
     assert_eq!(kicks(&rig.take_trace()), []);
 }
 
-/// TIM-30 step 1: having fresh copies of the offsets is not having taken them into account: the soft stage copies them
-/// too, and looks at its own queues alone.
+/// TIM-30 step 1: fresh copies of the offsets do not prove that a CPU has taken a jump into account, because the soft
+/// stage copies the offsets too, and checks only its own queues.
 pub fn a_jump_that_only_the_soft_stage_saw_is_told<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -138,7 +139,7 @@ pub fn a_jump_that_only_the_soft_stage_saw_is_told<H: Host>() {
     assert_eq!(real.fired_at(), [WALL + HOUR]);
 }
 
-/// TIM-30 step 2, X-14.3: a CPU that owes a rearm is told by a mark, not by a kick.
+/// TIM-30 step 2, X-14.3: a CPU that owes a rearm is notified by a mark, not by a kick.
 pub fn a_cpu_that_owes_a_rearm_is_not_kicked<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -161,14 +162,15 @@ pub fn a_cpu_that_owes_a_rearm_is_not_kicked<H: Host>() {
     assert_eq!(real.fired_at(), [WALL + HOUR]);
 }
 
-/// TIM-36: a jump while the CPU is in its handler is seen by the pass, if the queue is still to come, or by the next
-/// one.
+/// TIM-36: a jump during the handler of the CPU is seen by the running pass if the pass has not reached the queue yet,
+/// and otherwise by the next pass.
 pub fn a_jump_during_the_handler_is_found_by_its_end<H: Host>() {
     jump_in_the_callback_of::<H, Monotonic>(0, 1);
     jump_in_the_callback_of::<H, Tai>(37 * SEC + WALL, 2);
 }
 
-/// The queues of a pass come in the order of their clocks: monotonic, time of day, and two more.
+/// Sets the clock in a callback on clock `T`. A pass handles the queues in the order of their clocks: monotonic, time
+/// of day, and two more.
 fn jump_in_the_callback_of<H: Host, T: ClockId>(offset: i64, passes: u64) {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -190,7 +192,8 @@ fn jump_in_the_callback_of<H: Host, T: ClockId>(offset: i64, passes: u64) {
     assert_eq!(rig.stats(0).passes, passes);
 }
 
-/// TIM-30 step 3 for the soft stage: its time is compared with that at which the stage would be raised.
+/// TIM-30 step 3 for the soft stage: the time of the soft queue is compared with the time at which the stage would be
+/// raised.
 pub fn a_step_forward_brings_the_soft_stage_forward<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -214,8 +217,8 @@ pub fn a_step_forward_brings_the_soft_stage_forward<H: Host>() {
     assert_eq!(hard.fired_at(), [5_000]);
 }
 
-/// TIM-31, REARM-3: a kick writes the device even when the next event did not change, because the device may have lost
-/// it.
+/// TIM-31, REARM-3: a kick writes the device even if the next event did not change, because the device may have lost
+/// the event.
 pub fn a_kick_writes_the_device_in_any_case<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -234,7 +237,7 @@ pub fn a_kick_writes_the_device_in_any_case<H: Host>() {
     assert_eq!(timer.fired_at(), [5_000]);
 }
 
-/// TIM-20, B43: at a leap second that the record does not know yet, no timer on the time of day is a second early.
+/// TIM-20, B43: at a leap second that the record does not contain yet, no timer on the time of day is a second early.
 pub fn a_leap_second_makes_no_timer_early<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);
@@ -258,8 +261,8 @@ pub fn a_leap_second_makes_no_timer_early<H: Host>() {
     assert_eq!(behind.fired_at(), [WALL + 10 * SEC + SEC / 2]);
 }
 
-/// TIM-6, B47: a relative sleep lasts as long as it was asked to, whatever happens to the time of day. (A relative
-/// start on that clock does not compile.)
+/// TIM-6, B47: a relative sleep lasts as long as requested, whatever happens to the time of day. (A relative start on
+/// that clock does not compile.)
 pub fn a_relative_sleep_ignores_the_time_of_day<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);
@@ -272,7 +275,8 @@ pub fn a_relative_sleep_ignores_the_time_of_day<H: Host>() {
     assert_eq!(timer.fired_at(), [50_000]);
 }
 
-/// OBJ-17: a relative start on a clock that jumped counts from what the clock shows, not from the copy of the base.
+/// OBJ-17: a relative start on a clock that jumped counts from the time that the clock shows, not from the copy in the
+/// base.
 pub fn a_relative_start_behind_a_jump_uses_the_new_time<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);
@@ -308,7 +312,7 @@ pub fn both_stages_see_the_same_offset<H: Host>() {
     }
 }
 
-/// B50, TIM-2: at the far end of the representable time nothing wraps.
+/// B50, TIM-2: at the end of the representable time no value wraps.
 pub fn a_time_of_day_near_the_end_does_not_wrap<H: Host>() {
     let rig = Rig::<H>::new(1);
     let latest = Instant::<Realtime>::LATEST.as_nanos();
@@ -330,10 +334,11 @@ pub fn a_time_of_day_near_the_end_does_not_wrap<H: Host>() {
     rig.check();
 }
 
-/// The firings of a timer: true for one caused by a clock set, with the deadline at that time.
+/// The firings of a timer: true for a firing that a clock set caused, with the deadline at that time.
 type Notes = Rc<RefCell<Vec<(bool, i64)>>>;
 
-/// A timer that fires when its clock is set, and notes how it was told; it goes on for the same deadline.
+/// Makes a timer that fires when its clock is set, and notes the reason and the deadline of each firing; after a clock
+/// set it restarts for the same deadline.
 fn asking<H: Host, T: ClockId>(rig: &Rig<H>, setup: Setup) -> (TestTimer<H, T>, Notes) {
     let told = Rc::new(RefCell::new(Vec::new()));
     let notes = Rc::clone(&told);
@@ -351,8 +356,8 @@ fn asking<H: Host, T: ClockId>(rig: &Rig<H>, setup: Setup) -> (TestTimer<H, T>, 
     (timer, told)
 }
 
-/// TIM-34: a timer that asks for it is told of each set, in both directions and to the same time too, and keeps its
-/// deadline; others are not.
+/// TIM-34: a timer that is set up to fire on clock sets fires at each set, forwards, backwards and to the same time,
+/// and keeps its deadline. Other timers do not fire.
 pub fn a_timer_that_asks_is_told_of_each_set<H: Host>() {
     for setup in [Setup::new(), Setup::new().stage(Stage::Soft)] {
         let rig = Rig::<H>::new(2);
@@ -390,7 +395,8 @@ pub fn a_timer_that_asks_is_told_of_each_set<H: Host>() {
     }
 }
 
-/// TIM-34: the CPU that is to tell its timers and leaves hands them over untold, and the next one tells them.
+/// TIM-34: a CPU that is to notify its timers of a set goes offline first. It hands the timers over, and their new CPU
+/// notifies them.
 pub fn a_timer_is_told_of_a_set_although_its_cpu_leaves<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -404,7 +410,8 @@ pub fn a_timer_is_told_of_a_set_although_its_cpu_leaves<H: Host>() {
     rig.check();
 }
 
-/// TIM-34: a timer behind others that are cancelled is told; so is one that is started for later before its CPU looks.
+/// TIM-34: a timer that is queued after cancelled timers is notified of a set; so is a timer that is started for a
+/// later time before its CPU handles the set.
 pub fn what_happens_to_other_timers_hides_no_set<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -429,8 +436,8 @@ pub fn what_happens_to_other_timers_hides_no_set<H: Host>() {
     rig.check();
 }
 
-/// TIM-34: also of a set that the CPU has taken into account already, when the host comes to tell of it: an interrupt
-/// moves the queues to the new offsets, and tells none.
+/// TIM-34: timers are also notified of a set that the CPU has already taken into account when the host reports the set.
+/// An interrupt moves the queues to the new offsets, and notifies no timer.
 pub fn a_set_that_was_seen_is_told_to_those_that_ask<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -456,8 +463,8 @@ pub fn a_set_that_was_seen_is_told_to_those_that_ask<H: Host>() {
     rig.check();
 }
 
-/// TIM-34: a timer that fires by its own deadline, which a set moved it past, before the host came to tell of the set,
-/// is told by that.
+/// TIM-34: a set moves the clock past the deadline of a timer, and the timer fires by that deadline before the host
+/// reports the set. This firing notifies the timer of the set.
 pub fn a_timer_that_a_set_made_due_is_told_of_it<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -481,7 +488,7 @@ pub fn a_timer_that_a_set_made_due_is_told_of_it<H: Host>() {
     );
 }
 
-/// TIM-34: a timer whose callback executes while its clock is set, and goes on, is told.
+/// TIM-34: a timer is notified if its clock is set while its callback executes and the callback restarts it.
 pub fn a_timer_is_told_of_a_set_during_its_callback<H: Host>() {
     for setup in [Setup::new(), Setup::new().stage(Stage::Soft)] {
         let rig = Rig::<H>::new(2);
@@ -507,7 +514,7 @@ pub fn a_timer_is_told_of_a_set_during_its_callback<H: Host>() {
     }
 }
 
-/// TIM-34, Q-24: the next event of a CPU without its first timer is that of another that is to be told.
+/// TIM-34, Q-24: the next event of a CPU without its first timer is the event of another timer that is to be notified.
 pub fn the_next_event_without_a_timer_is_one_to_be_told<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -522,8 +529,8 @@ pub fn the_next_event_without_a_timer_is_one_to_be_told<H: Host>() {
     assert!(second.next_event_without(1) <= 0);
 }
 
-/// B50, B52, TIM-3: a clock that is set by years, back and forth and to both ends of the range, fires nothing before
-/// its time, wraps nothing, and costs some interrupts for each set.
+/// B50, B52, TIM-3: a clock is set by years, back and forth and to both ends of the range. No timer fires before its
+/// time, no value wraps, and each set costs a few interrupts.
 pub fn a_clock_set_by_years_makes_no_storm<H: Host>() {
     const YEAR: i64 = 365 * 24 * HOUR;
     let rig = Rig::<H>::new(2);
@@ -565,8 +572,8 @@ pub fn a_clock_set_by_years_makes_no_storm<H: Host>() {
     rig.check();
 }
 
-/// B41, T3: what has a period and was not served for ten minutes, because its process was stopped, fires once and says
-/// how many periods it missed.
+/// B41, T3: a periodic timer that was not served for ten minutes, because its process was stopped, fires once and
+/// reports how many periods it missed.
 pub fn ten_minutes_without_a_turn_cost_one_expiry<H: Host>() {
     const TEN_MINUTES: i64 = 600 * SEC;
     let rig = Rig::<H>::new(1);

@@ -1,4 +1,5 @@
-//! Tests of devices coupled to the counter that drives the time, and of a change of that counter (spec ).
+//! Tests of devices that are coupled to the counter that drives the time, and of a change of that counter (spec,
+//!
 
 use std::prelude::v1::*;
 
@@ -17,8 +18,8 @@ fn readings_of_a_start<H: Host>(rig: &Rig<H>, timer: &TestTimer<H>, when: i64) -
     rig.counter_readings() - before
 }
 
-/// CPL-4, CPL-7, A2: while another counter drives the time the coupled device is written relatively; when its
-/// own one is back, by value again.
+/// CPL-4, CPL-7, A2: while another counter drives the time, the coupled device is written relatively. When its
+/// own counter drives the time again, the device is written by value again.
 pub fn another_counter_uncouples_the_device<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -34,7 +35,7 @@ pub fn another_counter_uncouples_the_device<H: Host>() {
     assert_eq!(timer.fired_at(), [45_000]);
 }
 
-/// what was programmed before the switch is on time.
+/// an event that was programmed before the switch is on time.
 pub fn a_switch_disturbs_nothing_that_is_armed<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -57,8 +58,8 @@ pub fn a_switch_disturbs_nothing_that_is_armed<H: Host>() {
     }
 }
 
-/// CPL-3, B1: the range of a counter that was just installed is not zero, although its factors are those of the one
-/// before.
+/// CPL-3, B1: the range of a counter that was just installed is not zero, although its factors equal those of the
+/// previous counter.
 pub fn b1_a_counter_that_was_just_installed_has_a_range<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -70,8 +71,8 @@ pub fn b1_a_counter_that_was_just_installed_has_a_range<H: Host>() {
     assert_eq!(rig.stats(0).interrupts, 1);
 }
 
-/// TIM-28, change 18: the conversion follows the steering, so a second is met to a microsecond at 500 ppm; a device
-/// with factors of its own is half a millisecond off and has to be programmed again.
+/// TIM-28, change 18: the conversion follows the steering, so a deadline a second ahead is met to a microsecond at 500
+/// ppm. A device with factors of its own is half a millisecond off and has to be programmed again.
 pub fn a_coupled_device_follows_the_steering<H: Host>() {
     for parts_per_billion in [500_000, -500_000] {
         let rig = Rig::<H>::new(1);
@@ -98,7 +99,7 @@ pub fn a_coupled_device_follows_the_steering<H: Host>() {
     }
 }
 
-/// A4: nothing is early, whatever the steering does while the device is armed.
+/// A4: no timer is early, however the clock is steered while the device is armed.
 pub fn steering_makes_no_timer_early<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -121,7 +122,7 @@ pub fn steering_makes_no_timer_early<H: Host>() {
 }
 
 /// CPL-8, TIM-21: an event beyond the range of the conversion is reached in steps, as long as the base of the time
-/// record follows.
+/// record is moved on.
 pub fn an_event_beyond_the_coupled_range_is_reached_in_steps<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);

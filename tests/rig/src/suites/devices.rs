@@ -1,4 +1,4 @@
-//! Every kind of clock event device under the timers (spec ).
+//! Cases about every kind of clock event device under the timers (spec ).
 
 use std::prelude::v1::*;
 
@@ -9,7 +9,7 @@ use crate::{DeviceClass, Host, Rig, TestTimer};
 
 const SEC: i64 = 1_000_000_000;
 
-/// a deadline is met to the nanosecond on every class, as far as the class can.
+/// a deadline is met on every class of device, as exactly as the class can.
 pub fn every_class_is_on_time<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -26,7 +26,7 @@ pub fn every_class_is_on_time<H: Host>() {
     }
 }
 
-/// DEV-6, CPL-6: what is over fires as soon as the class can.
+/// DEV-6, CPL-6: an overdue timer fires as soon as the class of device can fire.
 pub fn what_is_over_fires_as_soon_as_possible<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -40,7 +40,7 @@ pub fn what_is_over_fires_as_soon_as_possible<H: Host>() {
     }
 }
 
-/// INV-1: an event beyond what the device can count is reached in steps, each early, the last exact.
+/// INV-1: an event beyond the range of the device is reached in steps: each step is early, and the last one is exact.
 pub fn an_event_beyond_the_range_is_reached_in_steps<H: Host>() {
     for class in [
         DeviceClass::Countdown,
@@ -65,7 +65,7 @@ pub fn an_event_beyond_the_range_is_reached_in_steps<H: Host>() {
     }
 }
 
-/// DEV-9, B11: a caller that keeps starting what is over does not keep the interrupt away.
+/// DEV-9, B11: a caller that starts an overdue timer again and again does not postpone the interrupt.
 pub fn b11_starting_what_is_over_again_and_again_does_not_starve_the_interrupt<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -84,7 +84,7 @@ pub fn b11_starting_what_is_over_again_and_again_does_not_starve_the_interrupt<H
     }
 }
 
-/// A rig whose device has a minimum delay under way for an expired timer, at 100000.
+/// Makes a rig whose device counts down its minimum delay for an expired timer, at 100000.
 fn forced<H: Host>() -> (Rig<H>, TestTimer<H>) {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Countdown);
     rig.spend(100_000);
@@ -105,7 +105,7 @@ fn fires_again<H: Host>(rig: &Rig<H>) {
     assert_eq!(timer.fired_at(), [now + 1_000]);
 }
 
-/// B12: the interrupt ends a forced minimum, so that the next one can begin in it.
+/// B12: the interrupt ends a forced minimum, so that the next forced minimum can begin in the interrupt.
 pub fn b12_an_interrupt_ends_a_forced_minimum<H: Host>() {
     let (rig, timer) = forced::<H>();
     let close = TestTimer::once(&rig);
@@ -118,7 +118,7 @@ pub fn b12_an_interrupt_ends_a_forced_minimum<H: Host>() {
     fires_again(&rig);
 }
 
-/// B12: a normal programming ends a forced minimum.
+/// B12: programming the device normally ends a forced minimum.
 pub fn b12_a_normal_programming_ends_a_forced_minimum<H: Host>() {
     let (rig, timer) = forced::<H>();
     rig.on(0, || timer.start(at(900_000)));
@@ -135,7 +135,7 @@ pub fn b12_a_change_of_state_ends_a_forced_minimum<H: Host>() {
     fires_again(&rig);
 }
 
-/// B12: a device that lost its programming, with its CPU, has no minimum under way.
+/// B12: a device that lost its programmed event because its CPU went offline has no forced minimum pending.
 pub fn b12_going_offline_ends_a_forced_minimum<H: Host>() {
     let rig = Rig::<H>::with_devices(2, DeviceClass::Countdown);
     rig.spend(100_000);
@@ -150,7 +150,7 @@ pub fn b12_going_offline_ends_a_forced_minimum<H: Host>() {
     assert_eq!(timer.fired_at().len(), 1);
 }
 
-/// B12, spec C-7.6: a device that stops in a deep idle state has no minimum under way when it goes on.
+/// B12, spec C-7.6: a device that stopped in a deep idle state has no forced minimum pending when it goes on.
 pub fn b12_stopping_in_deep_idle_ends_a_forced_minimum<H: Host>() {
     let (rig, timer) = forced::<H>();
     rig.stop_device(0);
@@ -163,7 +163,7 @@ pub fn b12_stopping_in_deep_idle_ends_a_forced_minimum<H: Host>() {
     fires_again(&rig);
 }
 
-/// The contract of the driver: a write that is refused means that the device will not fire, for nothing.
+/// The contract of the driver: after a refused write the device will not fire, not even for an earlier event.
 pub fn a_refused_write_ends_a_forced_minimum<H: Host>() {
     let (rig, timer) = forced::<H>();
     let second = TestTimer::once(&rig);
@@ -178,7 +178,7 @@ pub fn a_refused_write_ends_a_forced_minimum<H: Host>() {
     assert_eq!(second.fired_at().len(), 1);
 }
 
-/// B13: an equality comparator whose counter stands at the target already has missed it, and says so.
+/// B13: an equality comparator whose counter has already reached the target has missed the target, and reports this.
 pub fn b13_an_equality_comparator_that_is_at_its_target_has_missed_it<H: Host>() {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Equality);
     let timer = TestTimer::once(&rig);
@@ -189,7 +189,7 @@ pub fn b13_an_equality_comparator_that_is_at_its_target_has_missed_it<H: Host>()
     assert_eq!(timer.fired_at(), [5_000]);
 }
 
-/// B27: a device that refuses everything is given up, without a loop; and tried again by the next start.
+/// B27: a device that refuses every write is given up without a loop, and the next start tries it again.
 pub fn b27_a_device_that_refuses_everything_is_tried_again_later<H: Host>() {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Countdown);
     let mono = TestTimer::once(&rig);
@@ -207,7 +207,7 @@ pub fn b27_a_device_that_refuses_everything_is_tried_again_later<H: Host>() {
     assert_eq!(boot.fired_at(), [9_000_000]);
 }
 
-/// DEV-7: a device that refuses short delays makes the minimum grow, and the timer is late by that.
+/// DEV-7: a device that refuses short delays makes the minimum delay grow, and the timer is late by the difference.
 pub fn a_minimum_that_is_refused_grows<H: Host>() {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Countdown);
     rig.spend(50_000);
@@ -221,7 +221,7 @@ pub fn a_minimum_that_is_refused_grows<H: Host>() {
     assert!(rig.dump().contains("retries:        6"));
 }
 
-/// DEV-5: once it fired, the record says that nothing is requested.
+/// DEV-5: after the device fired, its record says that no event is requested.
 pub fn a_device_that_fired_has_no_event<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);

@@ -1,4 +1,4 @@
-//! The state as text, in the layout of `/proc/timer_list` (spec ).
+//! Cases about the state as text, in the layout of `/proc/timer_list` (spec ).
 
 use std::pin::Pin;
 use std::prelude::v1::*;
@@ -14,7 +14,7 @@ use tickless_sim::random::Random;
 use crate::suite::at;
 use crate::{CoarseTimer, DeviceClass, Host, Rig, TestTimer};
 
-/// Looks for addresses in a dump.
+/// A dump that shows addresses.
 struct WithAddresses;
 
 impl DumpHost for WithAddresses {
@@ -23,7 +23,7 @@ impl DumpHost for WithAddresses {
     }
 }
 
-/// DMP-2: queues longer than what is copied while the lock is held are shown whole, in order.
+/// DMP-2: a queue with more timers than are copied under one hold of the lock is shown whole, and in order.
 pub fn long_queues_are_shown_whole<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers: Vec<_> = (0..100).map(|_| TestTimer::once(&rig)).collect();
@@ -50,7 +50,7 @@ pub fn long_queues_are_shown_whole<H: Host>() {
     }
 }
 
-/// DMP-1: all CPUs first, then all devices.
+/// DMP-1: a dump shows all CPUs first, then all devices.
 pub fn devices_come_behind_all_cpus<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(3, class);
@@ -73,7 +73,7 @@ pub fn devices_come_behind_all_cpus<H: Host>() {
     }
 }
 
-/// DMP-4: a dump only looks.
+/// DMP-4: a dump only reads.
 pub fn a_dump_changes_nothing<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);
@@ -83,7 +83,7 @@ pub fn a_dump_changes_nothing<H: Host>() {
     assert_eq!(before, (rig.stats(0), rig.armed(0), rig.device_writes(0)));
 }
 
-/// Each pending timer is shown: sorted, far away, and on each of the wheels.
+/// Each pending timer is shown: a sorted timer, a far timer, and a timer on each of the wheels.
 pub fn every_pending_timer_is_shown<H: Host>() {
     const SECOND: i64 = 1_000_000_000;
     let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
@@ -128,7 +128,8 @@ pub fn every_pending_timer_is_shown<H: Host>() {
     });
 }
 
-/// The dump lists each timer with the deadline for which it was armed, and with a slot that is due in time.
+/// The dump lists each timer with the deadline for which it was armed. A timer in a slot is listed with the slot, which
+/// is due before the deadline.
 pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
     const MILLI: i64 = 1_000_000;
     let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
@@ -194,7 +195,7 @@ pub fn records_say_for_when_a_timer_is_queued<H: Host>() {
     });
 }
 
-/// A timer that goes from one part of the queues to another while they are shown is shown, and once.
+/// A timer that moves from one part of the queues to another while they are shown is shown once.
 pub fn what_moves_while_it_is_shown_is_shown_once<H: Host>() {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
     let timers = rig.timers();
@@ -251,7 +252,7 @@ pub fn addresses_are_shown_to_who_asks<H: Host>() {
     );
 }
 
-/// The state of a device is the number that the kernel has for it.
+/// The state of a device is shown as the number that the kernel has for that state.
 pub fn a_device_shows_its_mode_as_the_kernel_does<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -261,7 +262,7 @@ pub fn a_device_shows_its_mode_as_the_kernel_does<H: Host>() {
     assert!(rig.dump().contains("\n mode:           4\n"), "stopped");
 }
 
-/// Ticks, the broadcast device and the hierarchy are there.
+/// A dump shows the ticks, the broadcast device and the hierarchy.
 pub fn what_idles_and_who_looks_after_it_is_shown<H: Host>() {
     let rig = Rig::<H>::ticking(3);
     let timer = CoarseTimer::once(&rig, WheelKind::Global);

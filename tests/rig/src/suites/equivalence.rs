@@ -1,8 +1,8 @@
-//! The same script on every host (A5, REARM-13).
+//! Cases that run the same script on every host (A5, REARM-13).
 //!
-//! Deferral, laziness, coupling and the kind of device change when the device is written, and never what fires when.
-//! The scripts keep to a grid of 10 µs, with operations half-way between its points, so that what a device needs for
-//! its shortest delay makes no difference: a firing is compared by the slot of the grid that it falls into.
+//! Deferral, laziness, coupling and the kind of device change when the device is written, and never which timers fire
+//! at which time. The scripts keep to a grid of 10 µs, with operations half-way between the points of the grid. The
+//! shortest delay of a device therefore makes no difference: firings are compared by their slots of the grid.
 
 use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
@@ -22,7 +22,7 @@ const TIMERS: usize = 10;
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Start {
-        /// Slots from now on.
+        /// The number of slots until the step.
         slots: i64,
         slack: u64,
         /// The number and the period of the restarts.
@@ -30,7 +30,7 @@ enum Operation {
         pinned: bool,
     },
     Cancel,
-    /// The time of day moves by so many slots.
+    /// Moves the time of day by this number of slots.
     SetWall(i64),
     /// The CPU reschedules at its next interrupt.
     Reschedule,
@@ -74,7 +74,7 @@ fn script(seed: u64, slack: bool) -> Vec<Step> {
         .collect()
 }
 
-/// The firings in order: the timer and the slot of each.
+/// The firings in order: the number of the timer, and the slot.
 type Firings = Rc<RefCell<Vec<(usize, i64)>>>;
 
 trait AnyTimer {
@@ -127,7 +127,7 @@ impl<H: Host, T: ClockId> AnyTimer for Actor<H, T> {
     }
 }
 
-/// The timers of a script: of all stages and clocks.
+/// Makes the timers of a script, on all stages and clocks.
 fn actors<H: Host>(rig: &Rig<H>, lazy: bool, firings: &Firings) -> Vec<Box<dyn AnyTimer>> {
     (0..TIMERS)
         .map(|number| {
@@ -147,7 +147,7 @@ fn actors<H: Host>(rig: &Rig<H>, lazy: bool, firings: &Firings) -> Vec<Box<dyn A
         .collect()
 }
 
-/// Every way out of an interrupt in turn.
+/// Returns every kind of return path of an interrupt in turn.
 fn way_out(interrupt: u32) -> (Interrupted, Schedule<'static>) {
     let same = Schedule {
         switches: false,
@@ -166,14 +166,14 @@ fn way_out(interrupt: u32) -> (Interrupted, Schedule<'static>) {
     }
 }
 
-/// The wall clock and the online CPUs, which a script changes besides the timers.
+/// The wall clock and the online CPUs, which a script changes in addition to the timers.
 struct Surroundings {
     wall: i64,
     online: [bool; CPUS as usize],
 }
 
 impl Surroundings {
-    /// Does what a step says.
+    /// Executes a step.
     fn execute<H: Host>(&mut self, rig: &Rig<H>, step: &Step, timer: &dyn AnyTimer) {
         match step.operation {
             Operation::Start {
@@ -206,7 +206,7 @@ impl Surroundings {
     }
 }
 
-/// Plays a script, and tells what fired.
+/// Plays a script, and returns the firings.
 fn play<H: Host>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usize, i64)> {
     let rig = Rig::<H>::with_devices(CPUS, class);
     let mut surroundings = Surroundings {
@@ -233,12 +233,12 @@ fn play<H: Host>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usize,
     firings.take()
 }
 
-/// Returns the firings on the host to which all others are compared.
+/// Returns the firings on the host with which all other hosts are compared.
 fn reference(script: &[Step]) -> Vec<(usize, i64)> {
     play::<Immediate>(script, DeviceClass::Software, false)
 }
 
-/// A5, with timers that are exact and timers that are lazy: without slack the sequences are equal.
+/// A5: with exact timers and with lazy timers, and without slack, the sequences of firings are equal.
 pub fn laziness_deferral_and_devices_change_nothing_that_fires<H: Host>() {
     for seed in 0..drawn(12) {
         let script = script(seed, false);
@@ -253,7 +253,8 @@ pub fn laziness_deferral_and_devices_change_nothing_that_fires<H: Host>() {
     }
 }
 
-/// A5: with slack the interrupts decide what fires together, and those are the same whatever writes the device.
+/// A5: with slack, the interrupts decide which timers fire together, and the interrupts are the same whichever code
+/// writes the device.
 pub fn deferral_and_devices_change_no_batch<H: Host>() {
     for seed in 100..100 + drawn(12) {
         let script = script(seed, true);
@@ -268,8 +269,8 @@ pub fn deferral_and_devices_change_no_batch<H: Host>() {
     }
 }
 
-/// Filing anew at each start changes nothing but what a start costs, and the order of equal deadlines: one that is
-/// started for the deadline that it has goes behind the others.
+/// Requeueing at each start changes only the cost of a start and the order of equal deadlines: a timer that is started
+/// for the deadline that it already has is queued after the other timers with that deadline.
 pub fn filing_anew_changes_nothing_that_fires<H: Host>() {
     let by_slot = |mut firings: Vec<(usize, i64)>| {
         firings.sort_by_key(|(timer, slot)| (*slot, *timer));

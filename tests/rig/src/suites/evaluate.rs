@@ -16,7 +16,7 @@ const WALL: i64 = 1_700_000_000_000_000_000;
 
 const SOFT: Setup = Setup::new().stage(Stage::Soft);
 
-/// the worked example, with the soft stage idle and then pending.
+/// the worked example, first with the soft stage idle and then with it pending.
 pub fn the_next_event_is_the_minimum_over_clocks_and_stages<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);
@@ -53,7 +53,7 @@ pub fn the_next_event_is_the_minimum_over_clocks_and_stages<H: Host>() {
     assert_eq!(mono.fired_at(), [5_000]);
 }
 
-/// DEV-4, REARM-4: with nothing left the device is stopped, and started again by the next start.
+/// DEV-4, REARM-4: a CPU without timers stops its device, and the next start starts the device again.
 pub fn an_empty_cpu_stops_its_device<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -78,7 +78,8 @@ fn push<H: Host, T: ClockId>(rig: &Rig<H>, timers: &mut Vec<Without>, random: &m
     timers.push((event, Box::new(move || timer.next_event_without(0))));
 }
 
-/// change 41: the question "what without this timer?" agrees with a list, and changes nothing.
+/// change 41: the next event without a given timer agrees with a list, and the question changes
+/// nothing.
 pub fn the_next_event_without_a_timer_agrees_with_a_list<H: Host>() {
     for seed in 0..40 {
         let mut random = Random::new(seed);
@@ -113,7 +114,7 @@ pub fn the_next_event_without_a_timer_agrees_with_a_list<H: Host>() {
     }
 }
 
-/// the lonely timer of a CPU leaves nothing to wake up for.
+/// without its only timer, a CPU has no event to wake up for.
 pub fn without_its_only_timer_a_cpu_has_no_event<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);
@@ -128,7 +129,7 @@ pub fn without_its_only_timer_a_cpu_has_no_event<H: Host>() {
     );
 }
 
-/// a queue that fills during a pass is left to the next pass, and found by it.
+/// a timer that a callback puts into a queue that the pass has left is found by the next pass.
 pub fn a_queue_that_fills_during_a_pass_belongs_to_the_next<H: Host>() {
     let rig = Rig::<H>::new(1);
     let real = Rc::new(TestTimer::<H, Realtime>::once_on(&rig));
@@ -146,7 +147,7 @@ pub fn a_queue_that_fills_during_a_pass_belongs_to_the_next<H: Host>() {
     assert_eq!((stats.interrupts, stats.passes), (1, 2));
 }
 
-/// `now` is read once for a pass, so timers that fire together are told the same time.
+/// a pass reads `now` once, so timers that fire together get the same time.
 pub fn one_pass_has_one_time<H: Host>() {
     let rig = Rig::<H>::new(1);
     let seen = Rc::new(RefCell::new(Vec::new()));
@@ -175,7 +176,8 @@ pub fn one_pass_has_one_time<H: Host>() {
     assert_eq!(rig.stats(0).passes, 2);
 }
 
-/// Change 39: an interrupt evaluates once, and the flush behind it uses the result as long as nothing changed.
+/// Change 39: an interrupt evaluates the next event once, and the flush after it uses the result as long as nothing
+/// changed.
 pub fn an_interrupt_evaluates_once<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (first, second) = (TestTimer::once(&rig), TestTimer::once(&rig));

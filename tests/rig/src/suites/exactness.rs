@@ -1,9 +1,9 @@
 //! Tests of the promises of spec on a rig on which nothing excuses a late device.
 //!
-//! The random test allows for lazy timers, jumps, hangs and masked CPUs, so it can ask only that no device fires too
-//! late. Here there is none of that: ordinary timers on the monotonic clock, started, restarted and cancelled from
-//! everywhere, by callbacks and by the scheduler too. Then a device fires when its first timer is due and not before,
-//! unless another CPU took that timer away, and every operation costs one write at most.
+//! The random test allows for lazy timers, jumps, hangs and masked CPUs, so it can demand only that no device fires too
+//! late. This test has none of these: its ordinary timers on the monotonic clock are started, restarted and cancelled
+//! from everywhere, by callbacks and by the scheduler too. A device then fires exactly when its first timer is due,
+//! unless another CPU removed that timer, and every operation costs one write at most.
 
 use std::cell::Cell;
 use std::prelude::v1::*;
@@ -21,15 +21,16 @@ const CPUS: u32 = 3;
 const TIMERS: usize = 9;
 const SEEDS: u64 = 60;
 const STEPS: u32 = 120;
-/// The duration of a device write, in nanoseconds: the device fires no earlier after it.
+/// The duration of a device write, in nanoseconds: a device does not fire during it.
 const WRITE_TAKES: i64 = 20;
 
-/// A rig, its timers, and on which CPUs a device may fire for a timer that is not there any more.
+/// A rig, its timers, and the CPUs whose devices may still fire for a timer that another CPU removed.
 struct Quiet<H: Host> {
     rig: Rig<H>,
     timers: Vec<TestTimer<H>>,
     random: Random,
-    /// The number of evaluations at which another CPU took a timer away.
+    /// The number of evaluations of each CPU at the time when another CPU last removed one of its timers; `None` after
+    /// the CPU's next evaluation.
     robbed_at: [Option<u64>; CPUS as usize],
 }
 
@@ -58,7 +59,7 @@ impl<H: Host> Quiet<H> {
         }
     }
 
-    /// Does something to a timer on `cpu`, and notes whom it is taken from.
+    /// Starts or cancels a timer on `cpu`, and notes the CPU from which the timer was removed.
     fn touch(&mut self, cpu: u32) {
         let timer = &self.timers[self.random.index(TIMERS)];
         let from = timer.cpu().filter(|from| timer.is_queued() && *from != cpu);
@@ -85,7 +86,7 @@ impl<H: Host> Quiet<H> {
         (0..CPUS).map(|cpu| self.rig.stats(cpu).device_writes).sum()
     }
 
-    /// The interrupt of `cpu`, behind which the scheduler starts a timer.
+    /// Executes the interrupt of `cpu`, after which the scheduler starts a timer.
     fn interrupt(&mut self, cpu: u32) {
         let deadline = self.rig.now() + self.random.between(500, 5_000);
         let timer = &self.timers[self.random.index(TIMERS)];
@@ -119,7 +120,7 @@ impl<H: Host> Quiet<H> {
         assert_eq!(after.hangs, 0, "nothing takes long here");
     }
 
-    /// Lets time pass until the next device fires, or a little less.
+    /// Lets time pass until the next device fires, or a shorter time.
     fn pass_time(&mut self) {
         let next = (0..CPUS)
             .filter_map(|cpu| self.rig.fires_at(cpu).map(|when| (when, cpu)))
@@ -168,7 +169,7 @@ impl<H: Host> Quiet<H> {
     }
 }
 
-/// INV-1 without an excuse: each device fires when its first timer is due, not before and not after.
+/// INV-1 without exceptions: each device fires when its first timer is due, not before and not after.
 pub fn devices_fire_exactly_when_the_first_timer_is_due<H: Host>() {
     let mut fired = 0;
     for seed in 0..SEEDS {

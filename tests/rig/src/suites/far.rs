@@ -1,7 +1,8 @@
-//! Far-exact timers against the pure tree: the same instants, no interrupt more, and a small tree.
+//! Cases that compare far-exact timers with a host that sorts all timers: the same firing times, no additional
+//! interrupt, and a small tree.
 //!
-//! Twins: two rigs that live through the same story, one with timers that stand in the far wheel while they are far,
-//! one with timers that are sorted from the beginning.
+//! Twins are two rigs that execute the same script. In one rig the timers stand in the far wheel while they are far; in
+//! the other rig they are sorted from the beginning.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ const SECOND: i64 = 1_000 * MILLI;
 const FORCED: i64 = 20;
 const DAY: i64 = 86_400 * SECOND;
 
-/// The numbers of the sleepers that fired and were not taken yet.
+/// The numbers of the sleepers that have fired since they were last read.
 #[derive(Default)]
 struct Woken(Mutex<Vec<usize>>);
 
@@ -36,7 +37,7 @@ impl Woken {
     }
 }
 
-/// Notes that one timer fired.
+/// A waker that notes the firing of one timer.
 struct Note {
     number: usize,
     woken: Arc<Woken>,
@@ -48,7 +49,7 @@ impl Wake for Note {
     }
 }
 
-/// A rig with sleepers, which are cancelled when it goes.
+/// A rig with sleepers, which are cancelled when the rig is dropped.
 struct Sleepers<H: Host> {
     rig: Rig<H>,
     sleepers: Vec<Pin<Box<Sleeper>>>,
@@ -103,13 +104,13 @@ impl<H: Host> Drop for Sleepers<H> {
     }
 }
 
-/// Draws a distance, as often near as far.
+/// Draws a random distance, near and far equally often.
 fn distance(random: &mut Random) -> i64 {
     let bits = random.between(4, 50);
     random.between(0, 1 << bits)
 }
 
-/// Far-exact: the same firing instants as a pure tree, and with as many interrupts.
+/// Far-exact timers fire at the same instants as sorted timers, and with as many interrupts.
 pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
     const TIMERS: usize = 24;
     let mut fired_in_all = 0;
@@ -172,8 +173,8 @@ pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
     );
 }
 
-/// Timers that are sorted from the beginning: those of a clock that can be set, which here never is, and shows what the
-/// monotonic one shows.
+/// Makes timers that are sorted from the beginning. They are on a clock that can be set; this clock is never set here,
+/// so it shows the monotonic time.
 fn sorted_timers<H: Host>(
     rig: &Rig<H>,
     count: usize,
@@ -184,7 +185,7 @@ fn sorted_timers<H: Host>(
     (0..count).map(new).collect()
 }
 
-/// Runs as the callback of twins: some of the timers start again, near or far.
+/// The callback of the twins: it starts some of the timers again, near or far.
 fn called<T: ClockId>(expired: &mut Expired<'_, '_, T>) -> Restart {
     let deadline = expired.deadline().as_nanos().unsigned_abs();
     if !deadline.is_multiple_of(3) {
@@ -194,8 +195,8 @@ fn called<T: ClockId>(expired: &mut Expired<'_, '_, T>) -> Restart {
     Restart::Yes
 }
 
-/// Far-exact: timers with callbacks fire when sorted ones do, and the device is armed and written as for those, at any
-/// moment: no CPU settles anything.
+/// Far-exact timers with callbacks fire when sorted timers fire, and the device is armed and written as for sorted
+/// timers at every moment. No CPU settles its device here.
 pub fn with_callbacks_they_fire_and_write_the_device_as_sorted_timers_do<H: Host>() {
     const TIMERS: usize = 24;
     let mut fired_in_all = 0;
@@ -267,8 +268,8 @@ pub fn with_callbacks_they_fire_and_write_the_device_as_sorted_timers_do<H: Host
     );
 }
 
-/// OBJ-15: a timer that is started for far ahead while its callback executes stays with its tree until that ends, and
-/// one that its callback starts again goes to the far timers at once.
+/// OBJ-15: a timer that is started for a far deadline while its callback executes stays in its tree until the callback
+/// ends. A timer that its callback starts again for a far deadline goes to the far wheel at once.
 pub fn a_timer_goes_far_when_its_callback_has_ended<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (by_another, by_itself) = (20 * SECOND, 30 * SECOND);
@@ -305,7 +306,7 @@ pub fn a_timer_goes_far_when_its_callback_has_ended<H: Host>() {
     assert_eq!(rig.stats(0).interrupts, 4);
 }
 
-/// 3.7: the timer that is left out does not count, even if it stands in a slot that holds too many to be sorted.
+/// 3.7: the timer that is left out does not count, even if it stands in a slot with too many timers to be sorted.
 pub fn the_next_event_without_a_timer_of_a_crowded_slot_is_that_of_another<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers: Vec<_> = (0..600).map(|_| TestTimer::once(&rig)).collect();
@@ -321,7 +322,8 @@ pub fn the_next_event_without_a_timer_of_a_crowded_slot_is_that_of_another<H: Ho
     rig.check();
 }
 
-/// No timer is lost or early when timers are started, taken back and moved from everywhere, and CPUs come and go.
+/// No timer is lost or early when timers are started, cancelled and moved from everywhere, and CPUs come online and go
+/// offline.
 pub fn they_survive_moves_and_hotplug<H: Host>() {
     const TIMERS: usize = 16;
     for seed in 0..drawn(80) {
@@ -375,7 +377,7 @@ pub fn they_survive_moves_and_hotplug<H: Host>() {
     }
 }
 
-/// Timeouts of one length, of which few fire: the tree holds those that are about to, and hardly more.
+/// Timeouts of one length, of which few fire: the tree holds little more than the timers that are about to fire.
 pub fn the_tree_stays_small<H: Host>() {
     const TIMERS: usize = 4_000;
     let mut far = Sleepers::<H>::new(1, TIMERS);
@@ -425,7 +427,7 @@ pub fn what_is_very_far_is_exact_too<H: Host>() {
     assert!(far.sleepers[3].is_queued());
 }
 
-/// Slots that are too full to be taken out before their time cost an interrupt each, and nothing else.
+/// A slot with too many timers to be emptied early costs one interrupt, and nothing else.
 pub fn crowded_slots_are_exact_too<H: Host>() {
     const TIMERS: usize = 3_000;
     let mut far = Sleepers::<H>::new(1, TIMERS);
@@ -451,7 +453,7 @@ pub fn crowded_slots_are_exact_too<H: Host>() {
     );
 }
 
-/// OBJ-21: a timer with slack is unsorted while it is far, and pushing it out is a store, whatever its slack becomes.
+/// OBJ-21: a timer with slack is not sorted while it is far. To push it out takes one store, however its slack changes.
 pub fn a_timer_with_slack_is_far_too<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 1);
     let sorted = |far: &Sleepers<H>| far.rig.timers().sorted(CpuId(0));
@@ -479,7 +481,8 @@ pub fn a_timer_with_slack_is_far_too<H: Host>() {
     assert_eq!(far.rig.timers().pending(CpuId(0)), 1);
 }
 
-/// OBJ-21, INV-1: a far timer whose soft expiry gets later and whose hard one earlier moves, and the device knows it.
+/// OBJ-21, INV-1: a far timer moves if its soft expiry becomes later and its hard expiry earlier, and the device is
+/// programmed for the new hard expiry.
 pub fn a_far_timer_that_loses_slack_is_armed_for_what_is_left<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 1);
     far.start(0, 0, at(20 * SECOND).slack(Span::from_millis(10)));
@@ -489,7 +492,8 @@ pub fn a_far_timer_that_loses_slack_is_armed_for_what_is_left<H: Host>() {
     assert_eq!(far.rig.armed(0), left);
 }
 
-/// OBJ-9, OBJ-21: an interrupt takes along a far timer as soon as it may fire, and not before, however late it must.
+/// OBJ-9, OBJ-21: an interrupt also fires a far timer whose soft expiry has passed, and no other far timer, however
+/// late the hard expiry is.
 pub fn an_interrupt_takes_along_what_was_far<H: Host>() {
     for (when, fires) in [(-1, false), (0, true), (MILLI, true)] {
         let mut far = Sleepers::<H>::new(1, 2);
@@ -504,7 +508,8 @@ pub fn an_interrupt_takes_along_what_was_far<H: Host>() {
     }
 }
 
-/// A4, OBJ-10, OBJ-21: with any slack, near or far, moved or not, timers fire within it; no interrupt finds nothing.
+/// A4, OBJ-10, OBJ-21: with any slack, near or far, moved or not, timers fire within their slack, and every interrupt
+/// finds a due timer.
 pub fn within_their_slack_they_fire_and_nowhere_else<H: Host>() {
     const TIMERS: usize = 24;
     let mut together = 0;
@@ -555,7 +560,7 @@ pub fn within_their_slack_they_fire_and_nowhere_else<H: Host>() {
     );
 }
 
-/// OBJ-22: timers at random times that may be a millisecond late cost no more interrupts than there are milliseconds.
+/// OBJ-22: timers at random times that may be a millisecond late cost at most one interrupt for each millisecond.
 pub fn a_millisecond_of_slack_bounds_the_interrupts<H: Host>() {
     const SLACK: Span = Span::from_millis(1);
     for timers in [100, 1_000, 10_000] {
@@ -590,8 +595,8 @@ pub fn a_millisecond_of_slack_bounds_the_interrupts<H: Host>() {
     }
 }
 
-/// Timers that are pushed out and left in their slot are counted apart from those that keep their place among the
-/// sorted ones.
+/// A push-out that leaves a far timer in its slot is counted separately from a push-out that keeps a sorted timer in
+/// its place.
 pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Host>() {
     let mut far = Sleepers::<H>::new(1, 1);
     far.start(0, 0, at(20 * SECOND));
@@ -604,7 +609,7 @@ pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Ho
     assert_eq!(far.rig.stats(0).kept(), 1, "it went to another slot");
 }
 
-/// A push-out without a start takes effect only on a far timer of this CPU that goes later.
+/// A push-out without a start takes effect only on a far timer of this CPU, and only if the new deadline is later.
 pub fn a_far_sleeper_is_pushed_out_where_it_is_or_not_at_all<H: Host>() {
     let far = &mut Sleepers::<H>::new(2, 2);
     let push_out = |far: &Sleepers<H>, cpu, number: usize, deadline| {

@@ -1,4 +1,5 @@
-//! Timers that are filed earlier than they are due: pushing a deadline out only writes it.
+//! Cases about timers that are enqueued for an earlier time than their deadline, because a push-out only writes the
+//! deadline.
 
 use std::prelude::v1::*;
 
@@ -42,7 +43,8 @@ pub fn pushing_out_keeps_every_deadline_exact<H: Host>() {
     }
 }
 
-/// One restarted timer behind the first: when it comes to the front it is filed again, and the device is armed exactly.
+/// One restarted timer is queued after the first. When it comes to the front, it is requeued, and the device is armed
+/// exactly.
 pub fn a_timer_filed_early_costs_no_interrupt<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers = timers(&rig, 3);
@@ -58,8 +60,8 @@ pub fn a_timer_filed_early_costs_no_interrupt<H: Host>() {
     assert_eq!((stats.interrupts, stats.spurious), (3, 0));
 }
 
-/// A thousand pushed-out timers in front: no operation files more than a few, none of them is late, and the early
-/// interrupts are few.
+/// A thousand pushed-out timers are at the front: no operation requeues more than a few of them, no timer is late, and
+/// early interrupts are few.
 pub fn many_filed_early_are_filed_again_a_few_at_a_time<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers = timers(&rig, 1_001);
@@ -78,7 +80,8 @@ pub fn many_filed_early_are_filed_again_a_few_at_a_time<H: Host>() {
     assert!(rig.stats(0).spurious <= 2, "{:?}", rig.stats(0));
 }
 
-/// A timer that is started for earlier than it is filed moves; for later again, it stays.
+/// A timer moves if it is started for a time before its key in the queue; if it is then started for a later time, it
+/// stays in its place.
 pub fn a_timer_filed_early_comes_forward_again<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers = timers(&rig, 3);
@@ -97,7 +100,7 @@ pub fn a_timer_filed_early_comes_forward_again<H: Host>() {
     assert_eq!(timers[1].fired_at(), [500]);
 }
 
-/// The device goes to the true deadline of the timer that becomes first, not to the place where it was filed.
+/// The device is programmed for the true deadline of the timer that becomes first, not for its key in the queue.
 pub fn cancelling_the_first_files_the_next<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers = timers(&rig, 3);
@@ -111,7 +114,8 @@ pub fn cancelling_the_first_files_the_next<H: Host>() {
     assert_eq!(rig.fires_at(0), Some(5_000));
 }
 
-/// leaving out the first timer, the answer is the earliest deadline, although another timer is filed before it.
+/// the next event without the first timer is the earliest deadline, although another timer has an earlier key in
+/// the queue.
 pub fn the_next_event_without_the_first_looks_past_what_is_filed_early<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers = timers(&rig, 4);
@@ -125,7 +129,7 @@ pub fn the_next_event_without_the_first_looks_past_what_is_filed_early<H: Host>(
     });
 }
 
-/// HP-4: a CPU that leaves hands over the deadline, not the place.
+/// HP-4: a CPU that goes offline hands over the deadline of a timer, not its key in the queue.
 pub fn a_timer_filed_early_moves_with_its_cpu<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timers = timers(&rig, 2);

@@ -1,7 +1,7 @@
-//! The places that carry out a deferred rearm, each by itself (spec ).
+//! Cases about the flush points that carry out a deferred rearm, one by one (spec ).
 //!
-//! Where the interrupt rearms by itself the same scripts must leave the same device behind, and no place has anything
-//! to do.
+//! On a host whose interrupt rearms by itself, the same scripts must leave the device in the same state, and no flush
+//! point has anything to do.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use tickless_core::platform::Waiting;
 use crate::suite::{at, panic_of};
 use crate::{Host, Interrupted, Rig, Schedule, TestTimer};
 
-/// A rig with a timer that is due now, at 1000, and one at 9000.
+/// A rig with a timer that is due now, at 1000, and a timer that is due at 9000.
 struct Due<H: Host> {
     rig: Rig<H>,
     _due: TestTimer<H>,
@@ -36,7 +36,7 @@ fn due<H: Host>() -> Due<H> {
 }
 
 impl<H: Host> Due<H> {
-    /// The flush was carried out at `place` and nowhere else, and the device is armed.
+    /// Checks that the flush was carried out at `place` only, and that the device is armed.
     fn flushed_at(&self, place: Flush) {
         let mut expected = [0; Flush::COUNT];
         expected[place as usize] = u64::from(Rig::<H>::DEFERRED_REARM);
@@ -50,14 +50,14 @@ impl<H: Host> Due<H> {
     }
 }
 
-/// FLUSH-1: the way back to a user's program.
+/// FLUSH-1: the return to a user's program flushes.
 pub fn s1_return_to_user_mode_flushes<H: Host>() {
     let due = due::<H>();
     due.rig.interrupt(0, Interrupted::User, &Schedule::SWITCH);
     due.flushed_at(Flush::UserExit);
 }
 
-/// FLUSH-1, FLUSH-5: with a reschedule pending FLUSH-1 leaves it to the scheduler, which picks another task.
+/// FLUSH-1, FLUSH-5: with a pending reschedule, FLUSH-1 leaves the flush to the scheduler, which picks another task.
 pub fn s5_the_scheduler_flushes_when_it_switches<H: Host>() {
     let due = due::<H>();
     due.rig.set_need_resched(0);
@@ -65,7 +65,7 @@ pub fn s5_the_scheduler_flushes_when_it_switches<H: Host>() {
     due.flushed_at(Flush::Switched);
 }
 
-/// FLUSH-5: the other end of the scheduler.
+/// FLUSH-5: the scheduler also flushes when it picks the same task.
 pub fn s5_the_scheduler_flushes_when_it_picks_the_same_task<H: Host>() {
     let due = due::<H>();
     due.rig.set_need_resched(0);
@@ -77,14 +77,14 @@ pub fn s5_the_scheduler_flushes_when_it_picks_the_same_task<H: Host>() {
     due.flushed_at(Flush::SameTask);
 }
 
-/// FLUSH-3: the way back into the kernel.
+/// FLUSH-3: the return to the kernel flushes.
 pub fn s3_return_to_kernel_mode_flushes<H: Host>() {
     let due = due::<H>();
     due.rig.interrupt(0, Interrupted::Kernel, &Schedule::SWITCH);
     due.flushed_at(Flush::KernelExit);
 }
 
-/// FLUSH-3, FLUSH-5: a preemption on the way back flushes before FLUSH-3 is reached.
+/// FLUSH-3, FLUSH-5: a preemption on the return path flushes before FLUSH-3 is reached.
 pub fn s3_comes_after_a_preemption<H: Host>() {
     let due = due::<H>();
     due.rig.set_need_resched(0);
@@ -92,7 +92,7 @@ pub fn s3_comes_after_a_preemption<H: Host>() {
     due.flushed_at(Flush::Switched);
 }
 
-/// FLUSH-4, change 36: before soft work, so that hard timers stay on time however long the soft work takes.
+/// FLUSH-4, change 36: a flush precedes soft work, so that hard timers are on time however long the soft work takes.
 pub fn s4_is_before_soft_work<H: Host>() {
     let Due { rig, later, _due } = due::<H>();
     let at_start = Rc::new(Cell::new(None));
@@ -127,7 +127,7 @@ pub fn s4_is_before_soft_work<H: Host>() {
     assert_eq!(later.fired_at(), [expected]);
 }
 
-/// FLUSH-6: the entry of an interrupt that comes before the scheduler is reached.
+/// FLUSH-6: the entry of an interrupt that comes before the scheduler is reached flushes.
 pub fn s6_a_nested_interrupt_flushes_on_entry<H: Host>() {
     let due = due::<H>();
     due.rig.set_need_resched(0);
@@ -140,7 +140,7 @@ pub fn s6_a_nested_interrupt_flushes_on_entry<H: Host>() {
     due.flushed_at(Flush::NestedInterrupt);
 }
 
-/// FLUSH-6: a nested *timer* interrupt finds nothing owed.
+/// FLUSH-6: a nested *timer* interrupt finds no owed rearm.
 pub fn s6_a_nested_timer_interrupt_finds_nothing_owed<H: Host>() {
     let Due { rig, later, _due } = due::<H>();
     rig.set_need_resched(0);
@@ -157,7 +157,7 @@ pub fn s6_a_nested_timer_interrupt_finds_nothing_owed<H: Host>() {
     assert_eq!(later.fired_at().len(), 1);
 }
 
-/// FLUSH-7: a time-slice extension that takes the place of the scheduler.
+/// FLUSH-7: a time-slice extension that replaces the scheduler flushes.
 pub fn s7_a_slice_extension_flushes<H: Host>() {
     let due = due::<H>();
     due.rig.set_need_resched(0);
@@ -169,7 +169,7 @@ pub fn s7_a_slice_extension_flushes<H: Host>() {
     due.flushed_at(Flush::SliceExtension);
 }
 
-/// FLUSH-8: a handler that is called by hand and returns to a context with interrupts masked.
+/// FLUSH-8: a handler that was called by hand, and returns to a context with interrupts masked, flushes.
 pub fn s8_a_handler_called_by_hand_flushes<H: Host>() {
     let due = due::<H>();
     due.rig.set_masked(0, true);
@@ -183,7 +183,7 @@ pub fn s8_a_handler_called_by_hand_flushes<H: Host>() {
     due.flushed_at(Flush::MaskedReturn);
 }
 
-/// FLUSH-9: what a CPU owes when it leaves is forgiven, and the CPU comes back without a debt.
+/// FLUSH-9: a rearm that a CPU owes when it goes offline is forgiven, and the CPU comes online without an owed rearm.
 pub fn s9_going_offline_forgives<H: Host>() {
     let Due { rig, later, _due } = due::<H>();
     let _turn = rig.enter_interrupt(0);
@@ -207,8 +207,8 @@ pub fn s9_going_offline_forgives<H: Host>() {
     assert_eq!(later.fired_at(), [9_000]);
 }
 
-/// FLUSH-9, TIM-41: a rearm that a CPU owes when the host falls asleep is forgiven, and it wakes up armed for the first
-/// timer.
+/// FLUSH-9, TIM-41: a rearm that a CPU owes when the host suspends is forgiven, and after the suspend the device is
+/// armed for the first timer.
 pub fn s9_a_suspend_forgives<H: Host>() {
     let Due { rig, later, _due } = due::<H>();
     let _turn = rig.enter_interrupt(0);
@@ -223,7 +223,7 @@ pub fn s9_a_suspend_forgives<H: Host>() {
     assert_eq!(later.fired_at(), [9_000]);
 }
 
-/// INV-2: a way out without its flush point does not go unnoticed. (A canary: the rig itself must fail here.)
+/// INV-2: the rig notices a return path without its flush point. (A canary: the rig itself must fail here.)
 pub fn a_missing_flush_point_is_noticed<H: Host>() {
     let Due {
         rig,

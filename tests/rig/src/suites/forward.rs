@@ -1,4 +1,5 @@
-//! Periodic timers (spec ). The arithmetic has its vectors and properties beside the code.
+//! Cases about periodic timers (spec ). The unit tests of the core test the arithmetic with vectors and
+//! properties.
 
 use std::cell::RefCell;
 use std::prelude::v1::*;
@@ -12,7 +13,7 @@ use crate::{Host, Rig, TestTimer};
 
 type Overruns = Rc<RefCell<Vec<u64>>>;
 
-/// A timer that goes on every 10 µs and notes by how many intervals.
+/// Makes a timer that restarts every 10 µs and notes the number of intervals of each restart.
 fn periodic<H: Host>(rig: &Rig<H>) -> (TestTimer<H>, Overruns) {
     let overruns = Overruns::default();
     let timer = {
@@ -26,7 +27,7 @@ fn periodic<H: Host>(rig: &Rig<H>) -> (TestTimer<H>, Overruns) {
     (timer, overruns)
 }
 
-/// T3, FWD-1: the next deadline is the previous one plus the period, not now plus the period.
+/// T3, FWD-1: the next deadline is the previous deadline plus the period, not the present time plus the period.
 pub fn a_period_keeps_its_phase<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (timer, overruns) = periodic(&rig);
@@ -36,7 +37,7 @@ pub fn a_period_keeps_its_phase<H: Host>() {
     assert_eq!(*overruns.borrow(), [1; 5]);
 }
 
-/// FWD-1, FWD-2: periods that passed while the CPU could not react are counted, and the phase stays.
+/// FWD-1, FWD-2: periods that passed while the CPU could not react are counted, and the phase of the timer stays.
 pub fn periods_that_passed_are_counted<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (timer, overruns) = periodic(&rig);
@@ -54,7 +55,7 @@ pub fn periods_that_passed_are_counted<H: Host>() {
     assert_eq!(timer.fired_at(), [40_000, 50_000]);
 }
 
-/// FWD-3, B41: a tiny interval and an old deadline cost one addition, not one step each.
+/// FWD-3, B41: a tiny interval and an old deadline cost one addition in all, not one step for each interval.
 pub fn a_tiny_interval_and_an_old_deadline_cost_nothing<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, 1_700_000_000_000_000_000);
@@ -72,7 +73,7 @@ pub fn a_tiny_interval_and_an_old_deadline_cost_nothing<H: Host>() {
     assert!(overruns.borrow()[0] >= 1_700_000_000_000_000_000);
 }
 
-/// FWD-1: what `forward` is given decides, not the time of the pass.
+/// FWD-1: the time that `forward` is given decides, not the time of the pass.
 pub fn a_forward_to_an_earlier_time_changes_nothing<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::new(&rig, |expired| {
@@ -91,7 +92,7 @@ pub fn a_forward_to_an_earlier_time_changes_nothing<H: Host>() {
     assert_eq!(timer.fired_at(), [1_000]);
 }
 
-/// FWD-4: a period beyond the end of time ends there.
+/// FWD-4: a period that ends after the end of time ends at the end of time.
 pub fn a_period_beyond_the_end_of_time_saturates<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::new(&rig, |expired| {

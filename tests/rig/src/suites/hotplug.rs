@@ -1,4 +1,4 @@
-//! CPUs that leave and come back (spec ).
+//! Cases about CPUs that go offline and come online again (spec ).
 
 use std::prelude::v1::*;
 
@@ -14,7 +14,7 @@ use crate::{DeviceClass, Host, Rig, TestTimer};
 const WALL: i64 = 1_700_000_000_000_000_000;
 const SOFT: Setup = Setup::new().stage(Stage::Soft);
 
-/// HP-4, HP-7, X-14.6: everything that is queued moves, still queued, and the CPU that gets it is kicked.
+/// HP-4, HP-7, X-14.6: every queued timer moves and stays queued, and the CPU that gets the timers is kicked.
 pub fn a_cpu_that_leaves_hands_its_timers_over<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -63,7 +63,7 @@ pub fn a_cpu_that_leaves_hands_its_timers_over<H: Host>() {
     assert_eq!(rig.stats(0).arrived, 5);
 }
 
-/// HP-4: a CPU without timers kicks no other.
+/// HP-4: a CPU without timers goes offline without kicking another CPU.
 pub fn a_cpu_without_timers_leaves_quietly<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.take_trace();
@@ -73,7 +73,7 @@ pub fn a_cpu_without_timers_leaves_quietly<H: Host>() {
     assert!(!rig.base(1).is_online());
 }
 
-/// HP-7: timers that are overdue when they arrive fire at once.
+/// HP-7: timers that are overdue when their new CPU gets them fire at once.
 pub fn overdue_timers_fire_where_they_arrive<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);
@@ -86,7 +86,8 @@ pub fn overdue_timers_fire_where_they_arrive<H: Host>() {
     assert_eq!(timer.fired_at().len(), 1);
 }
 
-/// HP-5, B56: soft timers that arrive behind an earlier hard one are known to the soft stage of their new CPU.
+/// HP-5, B56: soft timers that move behind an earlier hard timer are taken into account by the soft stage of their new
+/// CPU.
 pub fn soft_timers_that_arrive_are_known_to_the_stage<H: Host>() {
     let rig = Rig::<H>::new(2);
     let soft = TestTimer::with_setup(&rig, SOFT, |_| Restart::No);
@@ -106,7 +107,7 @@ pub fn soft_timers_that_arrive_are_known_to_the_stage<H: Host>() {
     assert_eq!(soft.fired_at(), [5_000]);
 }
 
-/// HP-4: a CPU that is in its handler, or owes a rearm, is told by a mark.
+/// HP-4: a CPU that executes its handler, or owes a rearm, is notified of new timers by a mark.
 pub fn timers_arrive_while_a_rearm_is_owed<H: Host>() {
     let rig = Rig::<H>::new(2);
     let (due, moved, later) = (
@@ -129,7 +130,8 @@ pub fn timers_arrive_while_a_rearm_is_owed<H: Host>() {
     assert_eq!(moved.fired_at(), [3_000]);
 }
 
-/// HP-6, B54, X-14.6: what code on a leaving CPU starts later goes to one that is online, which is kicked.
+/// HP-6, B54, X-14.6: a timer that code on a CPU that went offline starts later is queued on a CPU that is online,
+/// which is kicked.
 pub fn a_start_on_a_cpu_that_left_goes_elsewhere<H: Host>() {
     let rig = Rig::<H>::new(3);
     let [fresh, old, pinned] = [(); 3].map(|()| TestTimer::once(&rig));
@@ -154,7 +156,7 @@ pub fn a_start_on_a_cpu_that_left_goes_elsewhere<H: Host>() {
     assert_eq!(old.fired_at(), [5_000]);
 }
 
-/// HP-6: an isolated CPU does not get them.
+/// HP-6: an isolated CPU does not get these timers.
 pub fn housekeeping_cpus_take_over<H: Host>() {
     let rig = Rig::<H>::new(3);
     rig.set_idleness(0, true, false);
@@ -167,7 +169,8 @@ pub fn housekeeping_cpus_take_over<H: Host>() {
     assert_eq!(timer.fired_at(), [5_000]);
 }
 
-/// Checks that a CPU that came back can be used: armed exactly, on time, in both stages.
+/// Checks that a CPU that came online again can be used: its device is armed exactly, and timers of both stages are on
+/// time.
 fn usable<H: Host>(rig: &Rig<H>, cpu: u32) {
     rig.check();
     let hard = TestTimer::once(rig);
@@ -184,7 +187,7 @@ fn usable<H: Host>(rig: &Rig<H>, cpu: u32) {
     rig.check();
 }
 
-/// HP-2, HP-3: a CPU comes back as new.
+/// HP-2, HP-3: a CPU comes online in the state of a new CPU.
 pub fn a_cpu_that_comes_back_is_as_new<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(2, class);
@@ -198,7 +201,7 @@ pub fn a_cpu_that_comes_back_is_as_new<H: Host>() {
     }
 }
 
-/// HP-3, B19: a rearm that was owed does not survive.
+/// HP-3, B19: an owed rearm does not survive.
 pub fn an_owed_rearm_does_not_survive<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);
@@ -247,7 +250,7 @@ pub fn a_pending_soft_stage_does_not_survive<H: Host>() {
     usable(&rig, 1);
 }
 
-/// LOC-17: a kick that got lost with the CPU does not swallow those that come later.
+/// LOC-17: a kick that was lost when its CPU went offline does not suppress later kicks.
 pub fn a_kick_that_got_lost_does_not_swallow_others<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -270,7 +273,8 @@ pub fn a_kick_that_got_lost_does_not_swallow_others<H: Host>() {
     assert_eq!(timer.fired_at(), [WALL + 1_000_000]);
 }
 
-/// HP-2, B55, X-14.6 abort variant: a CPU that turns round half-way down is started again while it is online.
+/// HP-2, B55, X-14.6 abort variant: a CPU that aborts going offline half-way is brought online again while it is still
+/// online.
 pub fn a_cpu_that_turns_round_keeps_its_timers<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);
@@ -288,7 +292,7 @@ pub fn a_cpu_that_turns_round_keeps_its_timers<H: Host>() {
     assert_eq!(soft.fired_at(), [60_000]);
 }
 
-/// HP-2: caches of the earlier life do not leak: the address of a timer that was first is no hint any more.
+/// HP-2: cached hints do not survive: the address of the former first timer is no hint any more.
 pub fn hints_of_an_earlier_life_are_forgotten<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::with_setup(&rig, Setup::new().lazy(), |_| Restart::No);
@@ -302,7 +306,7 @@ pub fn hints_of_an_earlier_life_are_forgotten<H: Host>() {
     assert_eq!(timer.fired_at(), [500]);
 }
 
-/// HP-6: a callback on another CPU keeps its timer there, although the start comes from a CPU that left.
+/// HP-6: a timer whose callback runs on another CPU stays there, although a CPU that went offline starts it.
 pub fn a_start_by_a_cpu_that_left_during_the_callback_stays<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.offline(1);
@@ -323,7 +327,7 @@ pub fn a_start_by_a_cpu_that_left_during_the_callback_stays<H: Host>() {
     assert_eq!(timer.fired_at(), [1_000, 5_000]);
 }
 
-/// FLUSH-9: what is forgiven is counted.
+/// FLUSH-9: a rearm that is forgiven is counted.
 pub fn a_forgiven_rearm_is_counted<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.offline(1);

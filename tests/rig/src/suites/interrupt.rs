@@ -1,4 +1,4 @@
-//! The timer interrupt: passes, hangs, budget (spec ).
+//! Cases about the timer interrupt: passes, hangs, budget (spec ).
 
 use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
@@ -19,7 +19,7 @@ fn interrupt<H: Host>(rig: &Rig<H>, cpu: u32) {
     rig.interrupt(cpu, Interrupted::User, &Schedule::SWITCH);
 }
 
-/// A timer whose callback takes `takes`, and which goes on every `interval`.
+/// Makes a timer that restarts every `interval` and whose callback takes `takes`.
 fn slow<H: Host>(rig: &Rig<H>, interval: i64, takes: i64) -> TestTimer<H> {
     let span = Span::from_nanos(interval.unsigned_abs());
     let busy = rig.clone();
@@ -30,7 +30,8 @@ fn slow<H: Host>(rig: &Rig<H>, interval: i64, takes: i64) -> TestTimer<H> {
     })
 }
 
-/// the CPU of the worked example: three timers of 5 ms each, and one of 1 ms that takes longer than that.
+/// makes the CPU of the worked example. It has three timers that take 5 ms each, and a timer with a period of 1
+/// ms that takes longer than its period.
 fn overloaded<H: Host>() -> (Rig<H>, Vec<TestTimer<H>>) {
     overloaded_with(DeviceClass::Coupled)
 }
@@ -56,7 +57,7 @@ fn overloaded_with<H: Host>(class: DeviceClass) -> (Rig<H>, Vec<TestTimer<H>>) {
     (rig, timers)
 }
 
-/// IRQ-1, X-14.5: three passes, then the interrupt gives up, once.
+/// IRQ-1, X-14.5: after three passes the interrupt gives up, once.
 pub fn an_interrupt_gives_up_after_three_passes<H: Host>() {
     let (rig, timers) = overloaded::<H>();
     rig.take_trace();
@@ -89,7 +90,7 @@ pub fn the_backoff_is_as_long_as_the_hang<H: Host>() {
     drop(timers);
 }
 
-/// IRQ-2: and never longer than 100 ms.
+/// IRQ-2: the backoff is never longer than 100 ms.
 pub fn the_backoff_is_limited<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = slow(&rig, MS, 700 * MS);
@@ -100,8 +101,8 @@ pub fn the_backoff_is_limited<H: Host>() {
     assert_eq!(rig.fires_at(0), Some(rig.now() + 100 * MS));
 }
 
-/// IRQ-3, C-7.6: the device stops in a deep idle state during the backoff, so nothing would end that any
-/// more.
+/// IRQ-3, C-7.6: the device stops in a deep idle state during the backoff. The stop ends the backoff, because no
+/// interrupt of the device would end it any more.
 pub fn stopping_in_deep_idle_ends_the_backoff<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (timer, later) = (slow(&rig, MS, 7 * MS), TestTimer::once(&rig));
@@ -122,7 +123,7 @@ pub fn stopping_in_deep_idle_ends_the_backoff<H: Host>() {
     assert_eq!(later.fired_at(), [900 * MS]);
 }
 
-/// IRQ-4, X-14.5, B23: during the backoff starts and cancels change the queues but not the device.
+/// IRQ-4, X-14.5, B23: during the backoff, starts and cancels change the queues but do not write the device.
 pub fn no_start_writes_the_device_during_the_backoff<H: Host>() {
     for class in DeviceClass::ALL {
         let (rig, timers) = overloaded_with::<H>(class);
@@ -149,7 +150,8 @@ pub fn no_start_writes_the_device_during_the_backoff<H: Host>() {
     }
 }
 
-/// IRQ-1: strictly late. An event that is due exactly now is programmed, and fires at once.
+/// IRQ-1: an event counts as late only when its time has passed. An event that is due exactly now is programmed, and
+/// fires at once.
 pub fn an_event_that_is_due_exactly_now_is_programmed<H: Host>() {
     let rig = Rig::<H>::new(1);
     let next = Rc::new(TestTimer::once(&rig));
@@ -172,7 +174,7 @@ pub fn an_event_that_is_due_exactly_now_is_programmed<H: Host>() {
     assert_eq!(next.fired_at().len(), 1);
 }
 
-/// a timer that moves itself on by its period runs once for each period that is over, in one pass.
+/// a timer that moves its deadline on by its period runs once for each period that has passed, all in one pass.
 pub fn a_late_periodic_timer_catches_up_in_one_pass<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::new(&rig, |expired| {
@@ -188,7 +190,8 @@ pub fn a_late_periodic_timer_catches_up_in_one_pass<H: Host>() {
     assert_eq!(rig.fires_at(0), Some(5_000));
 }
 
-/// with a budget an interrupt returns although more is due, and the rest comes with the next one, at once.
+/// with a budget, an interrupt returns although more timers are due, and the next interrupt comes at once for the
+/// rest.
 pub fn a_budget_spreads_the_work_over_interrupts<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers: Vec<_> = (0..150).map(|_| TestTimer::once(&rig)).collect();
@@ -215,7 +218,7 @@ pub fn a_budget_spreads_the_work_over_interrupts<H: Host>() {
     assert_eq!((stats.hangs, stats.spurious), (0, 0));
 }
 
-/// IRQ-9: an interrupt that ran nothing and raised nothing is counted and traced as spurious.
+/// IRQ-9: an interrupt that ran no callback and raised no soft stage is counted and traced as spurious.
 pub fn an_interrupt_that_finds_nothing_is_counted<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);
@@ -239,7 +242,7 @@ pub fn an_interrupt_that_finds_nothing_is_counted<H: Host>() {
     );
 }
 
-/// a next event from before the monotonic clock began fires at once; it is counted, and told by the trace.
+/// a next event from before the start of the monotonic clock fires at once; it is counted and traced.
 pub fn a_next_event_before_the_clock_began_is_counted_and_traced<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::<_, Realtime>::once_on(&rig);
@@ -263,7 +266,8 @@ pub fn a_next_event_before_the_clock_began_is_counted_and_traced<H: Host>() {
     assert_eq!(rig.stats(0).clamped, counted, "4 us after its beginning");
 }
 
-/// DEV-6: a device that counts from now finds its event over, and is told its shortest delay: counted, and traced.
+/// DEV-6: a device that counts from now is written for an event that is already over, so it gets its shortest delay;
+/// this is counted and traced.
 pub fn an_event_that_is_over_when_the_device_is_written_is_counted_and_traced<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -285,7 +289,7 @@ pub fn an_event_that_is_over_when_the_device_is_written_is_counted_and_traced<H:
     }
 }
 
-/// IRQ-8, LOC-13: while its handler runs no other CPU pushes timers to a CPU.
+/// IRQ-8, LOC-13: while the handler of a CPU runs, no other CPU pushes timers to it.
 pub fn a_cpu_in_its_handler_takes_no_timers_from_others<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_idleness(1, false, true);
@@ -314,8 +318,8 @@ pub fn a_cpu_in_its_handler_takes_no_timers_from_others<H: Host>() {
     assert_eq!(second.fired_at(), [60_000]);
 }
 
-/// REARM-16: an interrupt inside an interrupt changes nothing. (Where callbacks are waited for by sleeping the second
-/// call would wait for the first, so there a callback must not do this.)
+/// REARM-16: an interrupt inside an interrupt changes nothing. (On a host where a thread waits for callbacks by
+/// sleeping, the second call would wait for the first, so a callback must not do this there.)
 pub fn an_interrupt_inside_an_interrupt_returns_at_once<H: Host>() {
     if Rig::<H>::WAITING == Waiting::Sleep {
         return;
@@ -354,7 +358,7 @@ pub fn an_interrupt_without_a_cpu_does_nothing<H: Host>() {
     rig.check();
 }
 
-/// The module's promise: another thread may execute the interrupt of a CPU that does nothing.
+/// The promise of the module: another thread may execute the interrupt of an idle CPU.
 pub fn an_interrupt_can_be_executed_for_another_cpu<H: Host>() {
     let rig = Rig::<H>::new(2);
     let ran_on = Rc::new(RefCell::new(Vec::new()));
@@ -379,7 +383,7 @@ pub fn an_interrupt_can_be_executed_for_another_cpu<H: Host>() {
     assert_eq!(*ran_on.borrow(), [1_200, 2_000]);
 }
 
-/// IRQ-7: the counters of the dump are real.
+/// IRQ-7: the dump shows the true counts of interrupts and passes.
 pub fn interrupts_and_passes_are_counted<H: Host>() {
     let (rig, _timers) = overloaded::<H>();
     interrupt(&rig, 0);

@@ -1,4 +1,4 @@
-//! Timers that leave the device alone when they move later (spec ).
+//! Cases about lazy timers, which leave the device alone when they move later (spec ).
 
 use std::prelude::v1::*;
 
@@ -16,7 +16,7 @@ fn lazy<H: Host>(rig: &Rig<H>) -> TestTimer<H> {
     TestTimer::with_setup(rig, Setup::new().lazy(), |_| Restart::No)
 }
 
-/// the state in which each of its cases begins: S is first at 1000 and armed, X is at 5000.
+/// Makes the state in which each case of begins: S is first at 1000 and armed, X is at 5000.
 fn armed_at_1000<H: Host>() -> (Rig<H>, TestTimer<H>, TestTimer<H>) {
     let rig = Rig::<H>::new(1);
     let (slice, other) = (lazy(&rig), TestTimer::once(&rig));
@@ -27,7 +27,8 @@ fn armed_at_1000<H: Host>() -> (Rig<H>, TestTimer<H>, TestTimer<H>) {
     (rig, slice, other)
 }
 
-/// case 1, LAZY-1, LAZY-3: later writes nothing; the old event finds nothing and arms exactly.
+/// case 1, LAZY-1, LAZY-3: a move to a later time writes nothing. The interrupt at the old time finds no due
+/// timer and arms the device exactly.
 pub fn moving_later_costs_one_interrupt_instead_of_a_write<H: Host>() {
     let (rig, slice, other) = armed_at_1000::<H>();
     let writes = rig.device_writes(0);
@@ -44,7 +45,7 @@ pub fn moving_later_costs_one_interrupt_instead_of_a_write<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 1);
 }
 
-/// case 2: earlier than what is armed is programmed at once.
+/// case 2: a move to a time before the armed event is programmed at once.
 pub fn moving_earlier_than_the_armed_event_is_written<H: Host>() {
     let (rig, slice, _other) = armed_at_1000::<H>();
     rig.on(0, || slice.start(at(800)));
@@ -53,7 +54,7 @@ pub fn moving_earlier_than_the_armed_event_is_written<H: Host>() {
     assert_eq!(slice.fired_at(), [800]);
 }
 
-/// case 3, LAZY-2, LAZY-6: a cancel writes nothing, and the event it leaves behind serves other timers.
+/// case 3, LAZY-2, LAZY-6: a cancel writes nothing, and the event that stays armed serves other timers.
 pub fn a_cancel_leaves_the_device_for_others<H: Host>() {
     let (rig, slice, other) = armed_at_1000::<H>();
     let [earlier, later] = [(); 2].map(|()| TestTimer::once(&rig));
@@ -75,7 +76,8 @@ pub fn a_cancel_leaves_the_device_for_others<H: Host>() {
     assert!(slice.fired_at().is_empty());
 }
 
-/// case 4: the cancel of another timer does not write for the lazy one either; the armed event evaluates.
+/// case 4: the cancel of another timer does not write the device for the lazy timer either; the interrupt of the
+/// armed event evaluates.
 pub fn a_cancel_behind_a_lazy_timer_writes_nothing<H: Host>() {
     let (rig, slice, other) = armed_at_1000::<H>();
     rig.on(0, || slice.start(at(6_000)));
@@ -104,7 +106,7 @@ pub fn a_start_after_a_lazy_cancel_is_lazy<H: Host>() {
     assert_eq!(rig.stats(0).evaluations, evaluations);
 }
 
-/// Change 10, LAZY-5: a thousand restarts, no write, one interrupt for nothing, no timer late.
+/// Change 10, LAZY-5: a thousand restarts cost no write and one interrupt without a due timer, and no timer is late.
 pub fn a_thousand_restarts_cost_one_interrupt<H: Host>() {
     let (rig, slice, other) = armed_at_1000::<H>();
     let writes = rig.device_writes(0);
@@ -118,7 +120,7 @@ pub fn a_thousand_restarts_cost_one_interrupt<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 1);
 }
 
-/// ORACLE-12, LAZY-5, A6: never more interrupts for nothing than lazy episodes, never a timer late.
+/// ORACLE-12, LAZY-5, A6: there are never more interrupts without a due timer than lazy episodes, and no timer is late.
 pub fn lazy_episodes_bound_the_interrupts_for_nothing<H: Host>() {
     for seed in 0..30 {
         let mut random = Random::new(seed);
@@ -169,7 +171,7 @@ pub fn timers_of_other_clocks_are_exact<H: Host>() {
     lazy_on::<H, Tai>(&rig);
 }
 
-/// nor in the soft stage, which has an armed value of its own.
+/// laziness has no effect in the soft stage, which has an armed value of its own.
 pub fn timers_of_the_soft_stage_are_exact<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::with_setup(&rig, Setup::new().stage(Stage::Soft).lazy(), |_| {
@@ -185,7 +187,7 @@ pub fn timers_of_the_soft_stage_are_exact<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 0);
 }
 
-/// REARM-7: a lazy cancel does not mark an owed rearm stale.
+/// REARM-7: a lazy cancel does not mark an owed rearm as stale.
 pub fn a_lazy_cancel_leaves_an_owed_rearm_fresh<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (due, slice) = (TestTimer::once(&rig), lazy(&rig));
@@ -203,7 +205,8 @@ pub fn a_lazy_cancel_leaves_an_owed_rearm_fresh<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 1);
 }
 
-/// LAZY-7: a CPU that is about to sleep arms exactly, and the event of a lazy timer that went does not wake it.
+/// LAZY-7: a CPU that is about to sleep arms its device exactly, so the old event of a cancelled lazy timer does not
+/// wake it.
 pub fn a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went<H: Host>() {
     for is_moved in [false, true] {
         let (rig, slice, other) = armed_at_1000::<H>();
@@ -225,8 +228,8 @@ pub fn a_cpu_that_sleeps_is_not_woken_for_a_lazy_timer_that_went<H: Host>() {
     }
 }
 
-/// LAZY-7: a timer that leaves the device early writes it once, however often it is started and cancelled alone, far
-/// and near; and a CPU that sleeps behind that is not woken for it.
+/// LAZY-7: a timer that leaves the device early costs one write in all, however often it is started and cancelled
+/// alone, far or near. A CPU that sleeps afterwards is not woken for that timer.
 pub fn a_timer_that_leaves_early_is_started_and_cancelled_for_one_write<H: Host>() {
     for ahead in [900_000, 900_000_000] {
         let rig = Rig::<H>::new(1);
@@ -254,7 +257,8 @@ pub fn a_timer_that_leaves_early_is_started_and_cancelled_for_one_write<H: Host>
     }
 }
 
-/// LAZY-7: pushed out, a timer that leaves the device early fires exactly; brought forward, it is written.
+/// LAZY-7: a timer that leaves the device early fires exactly after it was pushed out; when it is brought forward, the
+/// device is written.
 pub fn a_timer_that_leaves_early_fires_exactly<H: Host>() {
     for ahead in [900_000, 900_000_000] {
         let rig = Rig::<H>::new(1);
@@ -272,7 +276,8 @@ pub fn a_timer_that_leaves_early_fires_exactly<H: Host>() {
     }
 }
 
-/// LAZY-7, REARM-7: while a rearm is owed it becomes stale instead, and its flush is the only write.
+/// LAZY-7, REARM-7: while a rearm is owed, a CPU that is about to sleep marks the rearm as stale instead, and the flush
+/// is the only write.
 pub fn a_lazy_cancel_before_a_sleep_makes_an_owed_rearm_exact<H: Host>() {
     let rig = Rig::<H>::new(1);
     let [due, other] = [(); 2].map(|()| TestTimer::once(&rig));

@@ -1,4 +1,4 @@
-//! Tests of the CPU on which a timer is (spec ).
+//! Tests of the choice of the CPU on which a timer is queued (spec ).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ impl Situation {
         })
     }
 
-    /// A CPU that is offline has no timers.
+    /// Returns false for a situation that cannot arise: a CPU that is offline has no timers.
     fn possible(&self) -> bool {
         self.online || !self.local
     }
@@ -52,7 +52,7 @@ impl Situation {
         if self.local { ME } else { HOUSEKEEPING }
     }
 
-    /// The table, case by case.
+    /// Returns true if the timer stays on the executing CPU, according to the table.
     fn keeps(&self) -> bool {
         if self.running {
             return true;
@@ -75,7 +75,7 @@ impl Situation {
         !self.tick_stopped || self.reschedule
     }
 
-    /// Returns the CPU on which the timer must be afterwards.
+    /// Returns the CPU on which the timer must be after the start.
     fn expected(&self) -> u32 {
         if self.keeps() {
             return self.home();
@@ -94,10 +94,10 @@ impl Situation {
 const HOUSEKEEPING: u32 = 0;
 /// The CPU that executes the start.
 const ME: u32 = 1;
-/// The CPU to which the host sends timers that do not stay.
+/// The CPU to which the host sends timers that do not stay on the executing CPU.
 const BUSY: u32 = 2;
 
-/// Starts a timer in a situation, and says where it is then.
+/// Starts a timer in a situation, and returns the CPU on which it is queued then.
 fn place<H: Host>(situation: Situation) -> Option<u32> {
     let rig = Rig::<H>::new(3);
     let home = situation.home();
@@ -153,7 +153,7 @@ fn place<H: Host>(situation: Situation) -> Option<u32> {
     cpu
 }
 
-/// LOC-4, X-2.8: every row of the table, in every combination, LOC-11, LOC-14, LOC-15 and HP-6 among them.
+/// LOC-4, X-2.8: every row of the table in every combination, including LOC-11, LOC-14, LOC-15 and HP-6.
 pub fn a_timer_goes_where_the_table_says<H: Host>() {
     for situation in Situation::all().filter(Situation::possible) {
         assert_eq!(
@@ -164,7 +164,8 @@ pub fn a_timer_goes_where_the_table_says<H: Host>() {
     }
 }
 
-/// Change 28: what stays costs one lock; what leaves costs that of the other CPU too, and never both at once.
+/// Change 28: a start that keeps the timer on its CPU takes one lock. A start that moves the timer takes the lock of
+/// the other CPU too, and never holds both locks at once.
 pub fn staying_costs_one_lock_and_leaving_two<H: Host>() {
     let rig = Rig::<H>::new(3);
     let [first, timer, filler] = [(); 3].map(|()| TestTimer::once(&rig));
@@ -189,8 +190,8 @@ pub fn staying_costs_one_lock_and_leaving_two<H: Host>() {
     assert_eq!(rig.stats(BUSY).arrived, 1);
 }
 
-/// LOC-5, LOC-13, B37: a timer that would be the first event of another CPU stays here, because no CPU writes that
-/// device.
+/// LOC-5, LOC-13, B37: a timer that would be the first event of another CPU stays on this CPU, because this CPU cannot
+/// write the other device.
 pub fn a_timer_that_would_be_first_elsewhere_stays<H: Host>() {
     let rig = Rig::<H>::new(3);
     let [first, timer, filler] = [(); 3].map(|()| TestTimer::once(&rig));
@@ -213,7 +214,7 @@ pub fn a_timer_that_would_be_first_elsewhere_stays<H: Host>() {
     assert_eq!(timer.fired_at(), [6_000]);
 }
 
-/// LOC-5: nor is it pushed to a CPU that has nothing armed.
+/// LOC-5: a timer is not pushed to a CPU whose device has no armed event.
 pub fn a_cpu_without_events_gets_no_timers_from_others<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = TestTimer::once(&rig);
@@ -225,7 +226,7 @@ pub fn a_cpu_without_events_gets_no_timers_from_others<H: Host>() {
     assert_eq!(timer.fired_at(), [5_000]);
 }
 
-/// LOC-6, B36: what is judged is the new deadline, not the one the timer had.
+/// LOC-6, B36: the new deadline of a timer is compared, not its old deadline.
 pub fn the_new_deadline_decides_whether_a_cpu_is_suitable<H: Host>() {
     let rig = Rig::<H>::new(3);
     let [first, timer, filler] = [(); 3].map(|()| TestTimer::once(&rig));
@@ -292,7 +293,7 @@ pub fn a_cpu_that_left_gets_no_timers<H: Host>() {
     assert_eq!(timer.fired_at(), [5_000]);
 }
 
-/// LOC-2: the owner is looked at again when its lock is held, because the timer may have moved meanwhile.
+/// LOC-2: the owner is checked again under the owner's lock, because the timer may have moved meanwhile.
 pub fn a_timer_that_moves_before_its_lock_is_taken_is_followed<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = Rc::new(TestTimer::once(&rig));
@@ -317,7 +318,7 @@ pub fn a_timer_that_moves_before_its_lock_is_taken_is_followed<H: Host>() {
     assert!(timer.fired_at().is_empty());
 }
 
-/// LOC-7, LOC-3, LOC-8, INV-7: on its way a pending timer names no base, and is active for every caller that asks.
+/// LOC-7, LOC-3, LOC-8, INV-7: while a pending timer moves, it names no base, and reads as active to every caller.
 pub fn a_travelling_timer_is_active_and_out_of_reach<H: Host>() {
     let rig = Rig::<H>::new(3);
     let timer = Rc::new(TestTimer::once(&rig));
@@ -349,8 +350,8 @@ pub fn a_travelling_timer_is_active_and_out_of_reach<H: Host>() {
     assert_eq!(timer.fired_at(), [40_000]);
 }
 
-/// LOC-12, OBJ-15, X-14.1: restarted by another CPU while its callback runs, a timer stays, without a kick, for one
-/// write.
+/// LOC-12, OBJ-15, X-14.1: a timer that another CPU restarts while its callback runs stays on its CPU; this takes no
+/// kick and one write.
 pub fn a_running_timer_is_restarted_where_it_runs<H: Host>() {
     for stage in [Stage::Hard, Stage::Soft] {
         let rig = Rig::<H>::new(2);
@@ -384,7 +385,8 @@ pub fn a_running_timer_is_restarted_where_it_runs<H: Host>() {
     }
 }
 
-/// LOC-17: kicks that were not taken yet are not repeated, and the one that is taken works on the state of then.
+/// LOC-17: a kick is not repeated while an earlier kick is pending, and the CPU that takes the kick works on the state
+/// of that moment.
 pub fn kicks_that_wait_are_not_repeated<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, 1_000_000);
@@ -405,8 +407,8 @@ pub fn kicks_that_wait_are_not_repeated<H: Host>() {
     rig.check();
 }
 
-/// LOC-1, LOC-9, ORACLE-9: only a CPU that leaves makes a thread hold two base locks. (The locks themselves
-/// check it; this test makes them meet every kind of operation on two CPUs.)
+/// LOC-1, LOC-9, ORACLE-9: only a CPU that goes offline makes a thread hold two base locks. (The locks themselves check
+/// this; the test makes them meet every kind of operation on two CPUs.)
 pub fn no_thread_holds_two_base_locks<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = TestTimer::once(&rig);

@@ -1,5 +1,5 @@
-//! The suites: the promises of the core on every host, by subject. Each case is a function that is generic over the
-//! host.
+//! The suites: the promises of the core on every host, sorted by subject. Each case is a function that is generic over
+//! the host.
 
 pub mod cancel;
 pub mod checked_start;

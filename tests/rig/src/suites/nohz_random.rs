@@ -1,8 +1,8 @@
-//! Random histories of CPUs that work, idle, sleep deeply, come, go and get stuck, and of their timers.
+//! Random histories of CPUs that work, idle, sleep deeply, come online, go offline and get stuck, and of their timers.
 //!
-//! Coarse and exact timers are armed by tasks and by interrupts of CPUs that sleep. Between any two interrupts the
-//! rig checks that wheels, hierarchy and tick agree about which CPUs sleep, and that no CPU sleeps through a promise or
-//! a timer (PULL-3). In the end everything has fired, never early; and where no CPU was stuck, in time.
+//! Tasks, and interrupts of sleeping CPUs, arm coarse and exact timers. Between any two interrupts the rig checks that
+//! wheels, hierarchy and tick agree on which CPUs sleep, and that no CPU sleeps through a promise or a timer (PULL-3).
+//! At the end every timer must have fired, none early; if no CPU was stuck, each must have fired in time.
 
 use std::cell::RefCell;
 use std::prelude::v1::*;
@@ -21,7 +21,7 @@ use crate::{CoarseTimer, Host, Rig, TestTimer};
 const STEPS: usize = 120;
 const SEEDS: u64 = 24;
 
-/// A coarse timer that fires once, and its last start.
+/// A coarse timer that fires once, with the expiry of its last start.
 struct Coarse<H: Host> {
     timer: CoarseTimer<H>,
     expiry: u64,
@@ -85,7 +85,7 @@ impl<H: Host> World<H> {
         cpus[self.random.index(cpus.len())]
     }
 
-    /// Lets a task of `cpu`, or, if that sleeps, an interrupt there, execute `body`.
+    /// Lets a task of `cpu` execute `body`, or an interrupt there if `cpu` sleeps.
     fn execute(&self, cpu: u32, body: impl FnOnce()) {
         if self.idles[cpu as usize] {
             self.rig.in_interrupt(cpu, body);
@@ -299,7 +299,7 @@ fn histories<H: Host>(base: u64) {
     }
 }
 
-/// CPUs that idle, sleep deeply, mask interrupts and leave lose no timer, and run none early.
+/// CPUs that idle, sleep deeply, mask interrupts and go offline lose no timer, and run no timer early.
 pub fn random_histories_lose_no_timer<H: Host>() {
     // Each kind of host has seeds of its own.
     histories::<H>(match (Rig::<H>::DEFERRED_REARM, Rig::<H>::WAITING) {

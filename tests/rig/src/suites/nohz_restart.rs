@@ -10,8 +10,8 @@ use crate::{CoarseTimer, Host, Rig, TestTimer};
 
 const CPU: u32 = 1;
 
-/// A CPU sleeps after `arm`, is given work when `ticks` and a half have passed, and ticks on: how many base locks and
-/// device writes that took. [`Rig::work`] counts too, at every restart of every test.
+/// Lets a CPU sleep after `arm`, gives it work after `ticks` and a half, and lets it tick on. Returns the number of
+/// base locks and device writes that the restart took. [`Rig::work`] counts them too, at every restart of every test.
 fn restart<H: Host, T>(ticks: i64, arm: impl FnOnce(&Rig<H>) -> T) -> (u64, u64) {
     let rig = Rig::<H>::with_roles(&[Role::Housekeeping; 2], false);
     let _armed = arm(&rig);
@@ -34,7 +34,7 @@ fn restart<H: Host, T>(ticks: i64, arm: impl FnOnce(&Rig<H>) -> T) -> (u64, u64)
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// Row 12: a tick that was stopped goes on.
+/// Row 12: a tick that was stopped is started again.
 pub fn a_tick_goes_on_for_one_lock_and_one_device_write<H: Host>() {
     // Nothing was to wake it: the timer of the tick is not queued.
     assert_eq!(restart::<H, _>(7, |_| {}), (1, 1));
@@ -47,7 +47,7 @@ pub fn a_tick_goes_on_for_one_lock_and_one_device_write<H: Host>() {
     assert_eq!(restart::<H, _>(7, own), (1, 1));
 }
 
-/// The device stands at an exact timer that is due before the next tick.
+/// The device is armed for an exact timer that is due before the next tick.
 pub fn a_tick_goes_on_without_a_device_write_behind_an_earlier_timer<H: Host>() {
     let exact = |rig: &Rig<H>| {
         let timer = TestTimer::once(rig);
@@ -58,9 +58,9 @@ pub fn a_tick_goes_on_without_a_device_write_behind_an_earlier_timer<H: Host>() 
     assert_eq!(restart::<H, _>(7, exact), (1, 0));
 }
 
-/// A CPU without a tick does not program a wake-up again that is over and whose interrupt does not come. Each look
-/// finds the wake-up due in the tick in progress, which is another one each time, and its timer is early enough
-/// already.
+/// A CPU without a tick does not program a wake-up again whose time has passed and whose interrupt does not come. Each
+/// evaluation finds the wake-up due in the tick in progress. That is a different tick each time, and the timer of the
+/// wake-up is early enough already.
 pub fn a_wake_up_that_is_over_is_not_programmed_again<H: Host>() {
     let rig = Rig::<H>::with_roles(&[Role::Housekeeping, Role::TicklessTasks], false);
     rig.run_until(10 * TICK);

@@ -1,7 +1,8 @@
-//! Equal deadlines fire in the order in which their timers were armed, however far away they are (decision 11).
+//! Cases about the order of equal deadlines: timers fire in the order in which they were armed, however far away the
+//! deadline is (decision 11).
 //!
-//! The oracle is a list of what is armed, in the order of the arming. A timer that was pushed out while it waited is
-//! promised nothing; it is in the crowd to disturb the others.
+//! The oracle is a list of the armed timers, in the order of the arming. A timer that was pushed out while it was
+//! queued has no promised order; it is there to disturb the others.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -23,10 +24,10 @@ const MILLI: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MILLI;
 const HOUR: i64 = 3_600 * SECOND;
 
-/// The numbers of the sleepers that fired, in that order.
+/// The numbers of the sleepers that fired, in the order of firing.
 type Woken = Arc<Mutex<Vec<usize>>>;
 
-/// Notes that one timer fired.
+/// A waker that notes the firing of one timer.
 struct Note {
     number: usize,
     woken: Woken,
@@ -38,12 +39,13 @@ impl Wake for Note {
     }
 }
 
-/// A rig of one CPU with exact timers, which are cancelled when it goes, and the oracle.
+/// A rig of one CPU with exact timers, and the oracle. The timers are cancelled when the rig is dropped.
 struct Exact<H: Host> {
     rig: Rig<H>,
     sleepers: Vec<Pin<Box<Sleeper>>>,
     woken: Woken,
-    /// Deadline of each timer that is armed, and its turn; none if it was pushed out.
+    /// The deadline of each armed timer, and its place in the order of the arming; `None` for the place if the timer
+    /// was pushed out.
     armed: Vec<Option<(i64, Option<usize>)>>,
     turns: usize,
 }
@@ -93,7 +95,8 @@ impl<H: Host> Exact<H> {
         self.rig.on(0, || self.rig.timers().settle_armed(CpuId(0)));
     }
 
-    /// Checks the order of what fired since the last time, and says how many pairs had equal deadlines.
+    /// Checks the order of the timers that fired since the last check, and returns the number of pairs with equal
+    /// deadlines.
     fn check_fired(&mut self, context: &str) -> usize {
         let woken = std::mem::take(&mut *self.woken.lock().expect("one thread"));
         let mut last = (i64::MIN, 0);
@@ -121,13 +124,13 @@ impl<H: Host> Drop for Exact<H> {
     }
 }
 
-/// Draws a distance within the range of the far wheel, as often near as far.
+/// Draws a random distance within the range of the far wheel, near and far equally often.
 fn distance(random: &mut Random) -> i64 {
     let bits = random.between(4, 46);
     random.between(0, 1 << bits)
 }
 
-/// sleepers of one deadline fire in the order of their starts, wherever they are filed.
+/// sleepers with one deadline fire in the order of their starts, in whichever queue they are.
 pub fn exact_timers_of_one_deadline_fire_in_turn<H: Host>() {
     const TIMERS: usize = 40;
     let mut pairs = 0;
@@ -177,7 +180,8 @@ pub fn exact_timers_of_one_deadline_fire_in_turn<H: Host>() {
     );
 }
 
-/// One deadline for all, armed bit by bit on the way there: each level of the far wheel holds some, and the tree.
+/// All timers have one deadline. They are armed one after another while the deadline comes nearer, so each level of the
+/// far wheel and the tree hold some of them.
 pub fn those_that_were_armed_from_far_away_come_first<H: Host>() {
     for (seed, distance) in [10 * MILLI, 700 * MILLI, 61 * SECOND, 30 * HOUR]
         .into_iter()
@@ -203,7 +207,8 @@ pub fn those_that_were_armed_from_far_away_come_first<H: Host>() {
     }
 }
 
-/// Timers, more than are taken out before their time, and than an interrupt files finer in one go, keep their order.
+/// Timers keep their order even if a slot holds more of them than can be taken out early, and more than an interrupt
+/// cascades at once.
 pub fn crowds_keep_their_order<H: Host>() {
     const TIMERS: usize = 3_000;
     for distance in [5 * MILLI, 2 * SECOND, 600 * SECOND] {
@@ -226,7 +231,7 @@ pub fn crowds_keep_their_order<H: Host>() {
 struct Crowd<H: Host> {
     timers: Vec<TestTimer<H>>,
     rig: Rig<H>,
-    /// Deadline of each timer that is armed.
+    /// The deadline of each armed timer; `None` for a timer that is not armed.
     armed: RefCell<Vec<Option<i64>>>,
     random: RefCell<Random>,
     fired: Cell<usize>,
@@ -261,7 +266,8 @@ impl<H: Host> Crowd<H> {
         draw(&mut self.random.borrow_mut())
     }
 
-    /// The callback: no other timer had an earlier deadline. It changes what waits behind it.
+    /// The callback of the timers. It checks that no other timer had an earlier deadline, and changes timers that are
+    /// queued after its own.
     fn note_fired(&self, number: usize) {
         let deadline = self.armed.borrow_mut()[number].take();
         let others = self.armed.borrow().iter().flatten().min().copied();
@@ -288,8 +294,8 @@ impl<H: Host> Crowd<H> {
     }
 }
 
-/// An interrupt that comes late finds many timers due, from many slots: they fire by their deadlines, and what a
-/// callback cancels, pushes out or starts among them stands where it belongs.
+/// A late interrupt finds many due timers from many slots. They fire in the order of their deadlines, and the timers
+/// that a callback cancels, pushes out or starts meanwhile are in the right place.
 pub fn what_is_late_fires_in_turn_whatever_callbacks_do<H: Host>() {
     const TIMERS: usize = 60;
     let mut fired = 0;
@@ -319,7 +325,7 @@ pub fn what_is_late_fires_in_turn_whatever_callbacks_do<H: Host>() {
     assert!(fired > 10_000, "only {fired} timers fired");
 }
 
-/// Timers that are armed at one time are together all the way.
+/// Timers that are armed together for a very far deadline stay together in the queues until they fire.
 pub fn what_is_very_far_keeps_its_order<H: Host>() {
     let mut exact = Exact::<H>::new(20);
     let deadline = 1_000 * HOUR + 1;
@@ -330,7 +336,8 @@ pub fn what_is_very_far_keeps_its_order<H: Host>() {
     assert_eq!(exact.check_fired("1000 hours"), 19);
 }
 
-/// Coarse timers with one expiry that are due at one tick: the coarser slots first, each in the order of the arming.
+/// Coarse timers with one expiry that are due at one tick fire slot by slot, the coarser slots first, and within a slot
+/// in the order of the arming.
 pub fn coarse_timers_that_are_due_together_fire_in_turn<H: Host>() {
     const TIMERS: usize = 24;
     let mut pairs = 0;

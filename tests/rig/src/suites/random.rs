@@ -1,13 +1,14 @@
-//! Random operations on random machines, against a flat list of what should fire when (spec, ORACLE-1 to 6 and
-//! ORACLE-9, A3).
+//! Random operations on random machines, compared with a flat list of the timers and the times at which they should
+//! fire (spec, ORACLE-1 to 6 and ORACLE-9, A3).
 //!
 //! Timers are started, restarted, checked and cancelled from everywhere: from CPUs that are busy, idle, isolated,
 //! masked or offline, from callbacks of both stages, from the window between an interrupt and the scheduler, and from
-//! the scheduler. Clocks are set and steered, the counter is exchanged, CPUs come and go, the host sleeps, callbacks
-//! take too long.
+//! the scheduler. Clocks are set and steered, the counter is exchanged, CPUs come online and go offline, the host
+//! suspends, and callbacks take too long.
 //!
-//! The list knows exactly the queued timers, their times, and the right answer to each call. It knows how late a timer
-//! may be: as late as the devices are inexact, and as long as the CPUs could not react.
+//! The list contains exactly the queued timers, their times, and the right answer to each call. It also contains how
+//! late each timer may be, which follows from the inexactness of the devices and from the time for which the CPUs could
+//! not react.
 
 use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
@@ -30,7 +31,7 @@ const WALL: i64 = 1_700_000_000_000_000_000;
 const BACKOFF: i64 = 100_000_000;
 const TIMERS: usize = 12;
 
-/// A queued timer, as the list has it.
+/// A queued timer, according to the list.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     soft: i64,
@@ -39,7 +40,7 @@ struct Queued {
     since: i64,
 }
 
-/// The expected state of one timer, as the list has it.
+/// The expected state of one timer, according to the list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Expected {
     queued: Option<Queued>,
@@ -47,32 +48,33 @@ struct Expected {
     fired: u64,
 }
 
-/// The planned part of the next callback of a timer, beside its random part.
+/// The planned part of the next callback of a timer; the callback also has a random part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Behaviour {
-    /// Restarts with this interval, so often.
+    /// The interval by which the callback restarts its timer, and how often it does.
     again: Option<(u64, u32)>,
-    /// Takes this long.
+    /// The time that the callback takes.
     takes: i64,
-    /// Moves on before it takes its time, and not behind it, so that it is due again when it is done.
+    /// True if the callback moves its deadline on before it takes its time, and not afterwards, so that the timer is
+    /// due again when the callback ends.
     overload: bool,
 }
 
-/// The rig and all that is known about it.
+/// The rig and the expected state of everything on it.
 struct World<H: Host> {
     rig: Rig<H>,
     random: RefCell<Random>,
     subjects: RefCell<Vec<Rc<dyn AnySubject<H>>>>,
     grammar: RefCell<Grammar>,
-    /// Monotonic times between which some CPU could not react.
+    /// The intervals of monotonic time in which some CPU could not react.
     blocked: RefCell<Vec<(i64, i64)>>,
-    /// The time from which on each CPU is masked.
+    /// The time since which each CPU has been masked; `None` if it is not masked.
     masked_since: RefCell<Vec<Option<i64>>>,
     online: RefCell<Vec<bool>>,
-    /// The monotonic time at which due times last changed other than by a start.
+    /// The monotonic time at which due times last changed for another reason than a start.
     jumped: Cell<i64>,
     hangs: Cell<u64>,
-    /// Numbers of what fired, and when: the fingerprint of the run.
+    /// The number of each timer that fired, and the time: the fingerprint of the run.
     history: RefCell<Vec<(usize, i64)>>,
 }
 
@@ -103,14 +105,14 @@ impl<H: Host> World<H> {
         self.rig.monotonic().as_nanos()
     }
 
-    /// Lets the executing CPU be busy.
+    /// Lets the executing CPU be busy for `nanos`.
     fn spend(&self, nanos: i64) {
         let from = self.monotonic();
         self.rig.spend(nanos);
         self.blocked.borrow_mut().push((from, self.monotonic()));
     }
 
-    /// Returns the time for which CPUs could not react since the monotonic time `since`, and a little more.
+    /// Returns the time for which CPUs could not react since the monotonic time `since`, plus a margin.
     fn excuses(&self, since: i64) -> i64 {
         let now = self.monotonic();
         let blocked = self.blocked.borrow();
@@ -126,7 +128,7 @@ impl<H: Host> World<H> {
         self.jumped.set(self.monotonic());
     }
 
-    /// Follows the trace.
+    /// Checks the new part of the trace.
     fn observe(&self) {
         let trace = self.rig.take_trace();
         for event in &trace {
@@ -160,7 +162,7 @@ impl<H: Host> World<H> {
         self.rig.set_masked(cpu, true);
     }
 
-    /// One start or cancel, from any CPU.
+    /// Makes one random start or cancel, from any CPU.
     fn disturb(&self, cpu: u32) {
         let subject = self.any_subject();
         if self.one_in(3) {
@@ -170,8 +172,8 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Does the random part of a callback: starts and cancels other timers or its own, on this CPU or another, and asks
-    /// for a reschedule.
+    /// Executes the random part of a callback: it starts and cancels other timers or its own, on this CPU or another,
+    /// and requests a reschedule.
     fn improvise(&self, here: u32) {
         while self.one_in(3) {
             let cpu = if self.one_in(2) { here } else { self.any_cpu() };
@@ -183,7 +185,7 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// The window between an interrupt and the scheduler.
+    /// Executes random operations in the window between an interrupt and the scheduler.
     fn before_the_scheduler(&self) {
         let here = self.rig.this_cpu().expect("a CPU is interrupted");
         match self.roll(|random| random.below(6)) {
@@ -198,7 +200,7 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// The scheduler itself.
+    /// Executes the scheduler's part of a reschedule.
     fn pick(&self) {
         let here = self.rig.this_cpu().expect("a CPU schedules");
         match self.roll(|random| random.below(8)) {
@@ -215,7 +217,7 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Lets time pass, with every kind of way out of an interrupt.
+    /// Lets time pass, with every kind of return path of an interrupt.
     fn run_for(&self, span: i64) {
         let before = || self.before_the_scheduler();
         let pick = || self.pick();
@@ -311,7 +313,7 @@ impl<H: Host> World<H> {
         self.check();
     }
 
-    /// Takes a CPU offline, masked or not, or online again. CPU 0 keeps house.
+    /// Takes a CPU offline, masked or not, or online again. CPU 0 is the housekeeping CPU and stays online.
     fn toggle(&self, cpu: u32) {
         if cpu == 0 {
             return;
@@ -327,7 +329,7 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Writes so far, of all devices.
+    /// Returns the number of writes of all devices so far.
     fn writes(&self) -> u64 {
         (0..self.cpus())
             .map(|cpu| self.rig.stats(cpu).device_writes)
@@ -344,7 +346,7 @@ struct Subject<H: Host, T: ClockId> {
 trait AnySubject<H: Host> {
     fn start(&self, world: &World<H>, cpu: u32);
     fn cancel(&self, world: &World<H>, cpu: u32);
-    /// The timer is what the list says, and not overdue without an excuse.
+    /// Checks that the timer is in the state of the list, and not overdue without an excuse.
     fn check(&self, world: &World<H>);
 }
 
@@ -352,7 +354,7 @@ fn shows<H: Host, T: ClockId>(rig: &Rig<H>) -> i64 {
     rig.monotonic().as_nanos() + rig.offset(T::CLOCK)
 }
 
-/// ORACLE-3: how late a timer is beyond what is excused; positive is too late.
+/// ORACLE-3: returns the time by which a timer is later than excused; a positive value is too late.
 fn too_late<H: Host, T: ClockId>(world: &World<H>, queued: &Queued) -> i64 {
     let now = world.monotonic();
     let due = queued.hard - world.rig.offset(T::CLOCK);
@@ -450,7 +452,7 @@ impl<H: Host> Callback<H> {
         answer
     }
 
-    /// ORACLE-2 and ORACLE-3, at the beginning of the callback.
+    /// Checks ORACLE-2 and ORACLE-3 at the beginning of the callback.
     fn begin<T: ClockId>(&self, world: &World<H>) -> Queued {
         let mut expected = self.expected.get();
         let queued = expected
@@ -472,7 +474,7 @@ impl<H: Host> Callback<H> {
         queued
     }
 
-    /// Moves on by whole intervals, and compares with long-hand arithmetic.
+    /// Moves the deadline on by whole intervals, and compares the result with long-hand arithmetic.
     fn go_on<T: ClockId>(
         &self,
         world: &World<H>,
@@ -497,7 +499,7 @@ impl<H: Host> Callback<H> {
     }
 }
 
-/// The drawn arguments of a start.
+/// The random arguments of a start.
 struct Plan {
     distance: i64,
     slack: u64,
@@ -636,7 +638,7 @@ impl<H: Host, T: ClockId> AnySubject<H> for Subject<H, T> {
     }
 }
 
-/// Prints the seed of a run that fails, and how to repeat it.
+/// A guard that prints the seed of a failed run, and the command that repeats the run.
 struct Says {
     seed: u64,
 }
@@ -717,7 +719,7 @@ fn run<H: Host>(seed: u64) -> Seen {
     seen
 }
 
-/// `TICKLESS_SEEDS=N` runs N seeds, `TICKLESS_SEEDS=N..` the one seed N.
+/// Returns the seeds to run: `TICKLESS_SEEDS=N` runs N seeds, `TICKLESS_SEEDS=N..` the one seed N.
 fn seeds() -> std::ops::Range<u64> {
     let Ok(wanted) = std::env::var("TICKLESS_SEEDS") else {
         return 0..drawn(300);
@@ -750,7 +752,7 @@ fn run_all<H: Host>() {
     }
 }
 
-/// A canary: operations that no longer reach what they were made for test nothing.
+/// A canary: checks that the random operations still reach the rare situations, because otherwise they test nothing.
 fn still_reaches_everything<H: Host>(sum: &Seen) {
     assert!(
         sum.hangs > drawn(20)
@@ -785,7 +787,7 @@ pub fn a_host_agrees_with_a_flat_list<H: Host>() {
     run_all::<H>();
 }
 
-/// V3: a seed means the same run every time.
+/// V3: a seed gives the same run every time.
 pub fn a_seed_means_the_same_run<H: Host>() {
     for seed in 0..drawn(20) {
         assert_eq!(run::<H>(seed).history, run::<H>(seed).history);

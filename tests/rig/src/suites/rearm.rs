@@ -15,7 +15,7 @@ use crate::grammar::Grammar;
 use crate::suite::{at, at_on, rearms};
 use crate::{DeviceClass, Host, Interrupted, Rig, Schedule, TestTimer};
 
-/// CAN-2: cancelling the first event of this CPU evaluates once and writes once; cancelling another one does neither.
+/// CAN-2: cancelling the first timer of this CPU evaluates once and writes once; cancelling another timer does neither.
 pub fn a_cancel_writes_for_the_first_event_only<H: Host>() {
     let rig = Rig::<H>::new(1);
     let [first, second, third] = [(); 3].map(|()| TestTimer::once(&rig));
@@ -38,7 +38,7 @@ pub fn a_cancel_writes_for_the_first_event_only<H: Host>() {
     assert_eq!(rig.fires_at(0), Some(2_000));
 }
 
-/// REARM-3, X-4.2: a re-evaluation that finds what is armed already writes nothing.
+/// REARM-3, X-4.2: a re-evaluation that finds the armed event again writes nothing.
 pub fn an_equal_event_is_not_written_again<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (first, twin) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -53,7 +53,7 @@ pub fn an_equal_event_is_not_written_again<H: Host>() {
     assert_eq!(twin.fired_at(), [1_000]);
 }
 
-/// B29, IRQ-8: what was armed counts for nothing once it fired, so the same time is written again.
+/// B29, IRQ-8: an armed event no longer counts after it fired, so the same time is written again.
 pub fn the_same_time_is_written_again_after_it_fired<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -65,7 +65,7 @@ pub fn the_same_time_is_written_again_after_it_fired<H: Host>() {
     assert_eq!(timer.fired_at().len(), 2);
 }
 
-/// INV-12, A1: one write for each interrupt, however many timers fire and start again in it.
+/// INV-12, A1: an interrupt costs one write, however many timers fire and start again in it.
 pub fn an_interrupt_writes_the_device_once<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -95,7 +95,8 @@ pub fn an_interrupt_writes_the_device_once<H: Host>() {
     }
 }
 
-/// TR-2, change 31: a rearm event for each write, saying whether it was deferred, and none when the write is skipped.
+/// TR-2, change 31: each write has a rearm event, which says whether the write was deferred; a skipped write has no
+/// event.
 pub fn every_write_is_traced<H: Host>() {
     let rig = Rig::<H>::new(2);
     let mut grammar = Grammar::new();
@@ -131,7 +132,7 @@ struct Ticked<H: Host> {
     other: TestTimer<H>,
 }
 
-/// A slice timer that is due now, at 1000, and another at 5000.
+/// Makes a slice timer that is due now, at 1000, and another timer at 5000.
 fn ticked<H: Host>() -> Ticked<H> {
     let rig = Rig::<H>::new(1);
     let (slice, other) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -144,7 +145,7 @@ fn ticked<H: Host>() -> Ticked<H> {
     Ticked { rig, slice, other }
 }
 
-/// REARM-11, X-14.9: with a reschedule pending there is one write, with the value that the scheduler chose.
+/// REARM-11, X-14.9: with a pending reschedule there is one write, with the event that the scheduler chose.
 pub fn a_reschedule_behind_an_interrupt_costs_one_write<H: Host>() {
     let Ticked { rig, slice, other } = ticked::<H>();
     rig.set_need_resched(0);
@@ -173,7 +174,8 @@ pub fn a_reschedule_behind_an_interrupt_costs_one_write<H: Host>() {
     assert_eq!(other.fired_at(), [5_000]);
 }
 
-/// variant: without a reschedule the way out writes what the interrupt found, without looking again.
+/// variant: without a reschedule, the return path writes the event that the interrupt found, without evaluating
+/// again.
 pub fn without_a_reschedule_the_cached_event_is_written<H: Host>() {
     let Ticked {
         rig,
@@ -192,7 +194,7 @@ pub fn without_a_reschedule_the_cached_event_is_written<H: Host>() {
 }
 
 /// variant, and: an interrupt between the exit loop and the scheduler flushes, so the scheduler's start
-/// writes again. Two interrupts, two writes.
+/// writes again. Two interrupts cost two writes.
 pub fn a_nested_interrupt_before_the_scheduler_flushes_first<H: Host>() {
     let Ticked {
         rig,
@@ -215,7 +217,7 @@ pub fn a_nested_interrupt_before_the_scheduler_flushes_first<H: Host>() {
     assert_eq!(rearms(&rig.take_trace()), [(0, 5_000), (0, 2_000)]);
 }
 
-/// INV-4, REARM-6, IRQ-8: from the beginning of an interrupt until the flush nothing counts as armed.
+/// INV-4, REARM-6, IRQ-8: from the beginning of an interrupt until the flush, no event counts as armed.
 pub fn nothing_counts_as_armed_while_a_rearm_is_owed<H: Host>() {
     let rig = Rig::<H>::new(1);
     let in_callback = Rc::new(Cell::new(Instant::ZERO));
@@ -255,7 +257,7 @@ pub fn nothing_counts_as_armed_while_a_rearm_is_owed<H: Host>() {
     assert_eq!(rig.fires_at(0), Some(6_000));
 }
 
-/// REARM-10: a flush point at which nothing is owed costs no lock.
+/// REARM-10: a flush point without an owed rearm takes no lock.
 pub fn a_flush_point_without_a_debt_is_free<H: Host>() {
     let rig = Rig::<H>::new(1);
     let before = (rig.lock_acquisitions(), rig.stats(0));
@@ -268,10 +270,10 @@ pub fn a_flush_point_without_a_debt_is_free<H: Host>() {
     assert_eq!(rig.stats(0), before.1);
 }
 
-/// A change of the queues while a rearm is owed; the first and the second timer of CPU 0.
+/// A change of the queues while a rearm is owed. The two timers are the first and the second timer of CPU 0.
 type Change<'a, H> = &'a dyn Fn(&Rig<H>, &TestTimer<H>, &TestTimer<H>);
 
-/// REARM-7, REARM-8: the changes that mark an owed rearm stale, and those that do not because they can only make the
+/// REARM-7, REARM-8: some changes mark an owed rearm as stale. Other changes do not, because they can only make the
 /// cached event too early.
 pub fn an_owed_rearm_turns_stale_by_what_could_make_it_late<H: Host>() {
     if !Rig::<H>::DEFERRED_REARM {
@@ -322,7 +324,8 @@ pub fn an_owed_rearm_turns_stale_by_what_could_make_it_late<H: Host>() {
     assert!(!marks(&|_, _, _| ()), "nothing");
 }
 
-/// REARM-7: each of the marks is needed: without it the device would be armed for what the interrupt knew.
+/// REARM-7: each of the marks is needed. Without the mark, the device would be armed for the event that the interrupt
+/// found.
 pub fn a_stale_rearm_looks_at_the_queues_again<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, 1_000_000);

@@ -1,4 +1,4 @@
-//! Timers that may fire a little later (spec ).
+//! Cases about slack: timers that may fire a little later (spec ).
 
 use std::cell::RefCell;
 use std::prelude::v1::*;
@@ -14,7 +14,7 @@ use tickless_sim::random::Random;
 use crate::suite::{at, at_on};
 use crate::{DeviceClass, Host, Rig, TestTimer};
 
-/// OBJ-8, OBJ-9: the device is armed for the hard expiry, and a timer that is alone uses all of its slack.
+/// OBJ-8, OBJ-9: the device is armed for the hard expiry, and a timer without others near it uses all of its slack.
 pub fn a_lone_timer_uses_its_slack<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -51,7 +51,7 @@ pub fn nothing_fires_before_its_soft_expiry<H: Host>() {
     assert_eq!(patient.fired_at(), [10_001]);
 }
 
-/// OBJ-9: draining stops at the first timer that may not fire yet; those behind it cost no interrupt of their own.
+/// OBJ-9: draining stops at the first timer that may not fire yet; the timers after it cost no interrupt of their own.
 pub fn the_front_timer_decides_when_draining_stops<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (front, behind) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -71,7 +71,7 @@ pub fn the_front_timer_decides_when_draining_stops<H: Host>() {
     );
 }
 
-/// Q-10, B17: whether a restart keeps its place is judged by the hard expiry, which is the key of the queue.
+/// Q-10, B17: the hard expiry, which is the key of the queue, decides whether a restarted timer keeps its place.
 pub fn a_restart_with_slack_goes_where_its_hard_expiry_belongs<H: Host>() {
     let rig = Rig::<H>::new(1);
     let [before, moved, after] = [(); 3].map(|()| TestTimer::once(&rig));
@@ -89,7 +89,8 @@ pub fn a_restart_with_slack_goes_where_its_hard_expiry_belongs<H: Host>() {
     assert_eq!(moved.fired_at(), [120_000]);
 }
 
-/// the cached first deadline is the hard one after a restart in place too, so that the slack is not lost.
+/// after a restart in place, too, the cached first deadline is the hard expiry, so that the slack is not
+/// lost.
 pub fn a_first_timer_restarted_in_place_keeps_its_slack<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -121,7 +122,7 @@ pub fn random_slack_never_breaks_the_order<H: Host>() {
     }
 }
 
-/// FWD-1: a timer that goes on by whole intervals keeps its slack.
+/// FWD-1: a timer that is forwarded by whole intervals keeps its slack.
 pub fn a_forward_moves_both_expiries<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::with_setup(&rig, Setup::new(), |expired| {
@@ -138,7 +139,7 @@ pub fn a_forward_moves_both_expiries<H: Host>() {
     assert_eq!(started, Some((11_000, 11_300)));
 }
 
-/// FWD-1 with slack: an expiry within the slack is one expiry, and does not come again before its next period.
+/// FWD-1 with slack: a timer that fires within its slack fires once, and not again before its next period.
 pub fn a_periodic_timer_that_fires_within_its_slack_goes_on<H: Host>() {
     let rig = Rig::<H>::new(1);
     let overruns = Rc::new(RefCell::new(Vec::new()));
@@ -161,7 +162,7 @@ pub fn a_periodic_timer_that_fires_within_its_slack_goes_on<H: Host>() {
     assert_eq!(*overruns.borrow(), [1, 1, 1]);
 }
 
-/// OBJ-23: a CPU publishes from when on its first timer may fire, whatever timer becomes the first.
+/// OBJ-23: a CPU publishes the time from which its first timer may fire, whichever timer becomes the first.
 pub fn a_cpu_publishes_from_when_on_it_may_fire<H: Host>() {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Software);
     let (patient, exact) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -183,7 +184,8 @@ pub fn a_cpu_publishes_from_when_on_it_may_fire<H: Host>() {
     assert!(published() > 1 << 60, "nothing may fire");
 }
 
-/// OBJ-23: what one expirer serves, awake for another CPU, costs no interrupt of its own later.
+/// OBJ-23: an expirer that is awake for one CPU also fires timers of other CPUs that may fire already. These timers
+/// cost no interrupt of their own later.
 pub fn an_expirer_takes_along_what_may_fire_elsewhere<H: Host>() {
     let rig = Rig::<H>::with_devices(3, DeviceClass::Software);
     let timers = [0; 3].map(|_| TestTimer::once(&rig));

@@ -1,4 +1,4 @@
-//! Timers that wake a task (spec, "sleepers").
+//! Cases about sleepers, which are timers that wake a task (spec, "sleepers").
 
 use std::pin::Pin;
 use std::prelude::v1::*;
@@ -39,7 +39,7 @@ impl Task {
     }
 }
 
-/// A sleeper that is cancelled when it goes, as every owner has to.
+/// A sleeper that is cancelled when it is dropped, as every owner must do.
 struct Own<H: Host> {
     rig: Rig<H>,
     sleeper: Pin<Box<Sleeper>>,
@@ -72,7 +72,7 @@ impl<H: Host> Drop for Own<H> {
     }
 }
 
-/// SLP-1: a sleeper wakes its task once, at its time, and is idle then.
+/// SLP-1: a sleeper wakes its task once, at its time, and is idle afterwards.
 pub fn a_sleeper_wakes_its_task_once<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (task, waker) = Task::new();
@@ -91,7 +91,7 @@ pub fn a_sleeper_wakes_its_task_once<H: Host>() {
     grammar.follow(&rig.take_trace());
 }
 
-/// SLP-1: a start with another waker replaces the one before and hands it back.
+/// SLP-1: a start with another waker replaces the previous waker and returns it.
 pub fn a_start_replaces_the_waker<H: Host>() {
     let rig = Rig::<H>::new(1);
     let ((first, first_waker), (second, second_waker)) = (Task::new(), Task::new());
@@ -107,7 +107,7 @@ pub fn a_start_replaces_the_waker<H: Host>() {
     assert_eq!((first.woken(), second.woken()), (0, 1));
 }
 
-/// A restart keeps the waker, and says no when there is no task to wake any more.
+/// A restart keeps the waker, and returns no if the sleeper has no task to wake any more.
 pub fn a_restart_keeps_the_waker<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (task, waker) = Task::new();
@@ -125,7 +125,7 @@ pub fn a_restart_keeps_the_waker<H: Host>() {
     assert!(!sleeper.is_queued());
 }
 
-/// The questions a future asks on every poll.
+/// Tests the questions that a future asks on every poll.
 pub fn a_queued_sleeper_tells_whom_it_wakes<H: Host>() {
     let rig = Rig::<H>::new(1);
     let ((_, mine), (other, others)) = (Task::new(), Task::new());
@@ -152,7 +152,7 @@ pub fn a_queued_sleeper_tells_whom_it_wakes<H: Host>() {
     });
 }
 
-/// A cancel hands the waker back, never waits, and afterwards the sleeper may be freed.
+/// A cancel returns the waker and never waits; afterwards the sleeper may be freed.
 pub fn a_cancelled_sleeper_may_be_freed<H: Host>() {
     let rig = Rig::<H>::new(2);
     let (task, waker) = Task::new();
@@ -171,7 +171,8 @@ pub fn a_cancelled_sleeper_may_be_freed<H: Host>() {
     assert_eq!(Arc::strong_count(&task), 1);
 }
 
-/// Cancelling the first event of this CPU leaves the device alone if it is a sleeper, until the CPU is about to sleep.
+/// Cancelling the first event of this CPU leaves the device alone if the event is a sleeper, until the CPU is about to
+/// sleep.
 pub fn cancelling_the_first_sleeper_arms_for_the_next_before_idle<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (task, waker) = Task::new();
@@ -190,7 +191,7 @@ pub fn cancelling_the_first_sleeper_arms_for_the_next_before_idle<H: Host>() {
     assert_eq!(task.woken(), 1);
 }
 
-/// Frees a sleeper when it is woken.
+/// A waker that frees a sleeper when it is woken.
 struct Frees(Mutex<Option<Pin<Box<Sleeper>>>>);
 
 impl Wake for Frees {
@@ -199,7 +200,7 @@ impl Wake for Frees {
     }
 }
 
-/// OBJ-12: the woken task may free the sleeper at once: it is idle before the task is woken.
+/// OBJ-12: the woken task may free the sleeper at once, because the sleeper is idle before the task is woken.
 pub fn the_woken_task_may_free_the_sleeper<H: Host>() {
     let rig = Rig::<H>::new(1);
     let frees = Arc::new(Frees(Mutex::new(Some(Box::pin(Sleeper::new())))));
@@ -232,7 +233,7 @@ pub fn a_sleeper_moves_with_its_cpu<H: Host>() {
     assert_eq!(task.woken(), 1);
 }
 
-/// TIM-2: a sleep for ever is one until the end of time.
+/// TIM-2: a sleep for ever lasts until the end of time.
 pub fn a_sleep_for_ever_never_wakes<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (task, waker) = Task::new();

@@ -1,4 +1,4 @@
-//! The soft stage behind the interrupt (spec ).
+//! Cases about the soft stage, which runs after the interrupt (spec ).
 
 use std::cell::RefCell;
 use std::prelude::v1::*;
@@ -19,7 +19,7 @@ fn soft<H: Host>(rig: &Rig<H>) -> TestTimer<H> {
     TestTimer::with_setup(rig, SOFT, |_| Restart::No)
 }
 
-/// SOFT-1: the interrupt raises the soft stage and does not run it; hard timers of the same time come first.
+/// SOFT-1: the interrupt raises the soft stage and does not run it; hard timers with the same deadline fire first.
 pub fn soft_timers_run_behind_hard_ones<H: Host>() {
     let rig = Rig::<H>::new(1);
     let order = Rc::new(RefCell::new(Vec::new()));
@@ -43,7 +43,8 @@ pub fn soft_timers_run_behind_hard_ones<H: Host>() {
     assert_eq!(*order.borrow(), ["hard", "soft"]);
 }
 
-/// SOFT-3: a soft timer that is first programs the device; one that is not only moves the time of the soft stage.
+/// SOFT-3: a soft timer that is the first event programs the device. Any other soft timer only changes the time of the
+/// soft stage.
 pub fn a_soft_timer_programs_the_device_when_it_is_first<H: Host>() {
     let rig = Rig::<H>::new(1);
     let hard = TestTimer::once(&rig);
@@ -61,8 +62,8 @@ pub fn a_soft_timer_programs_the_device_when_it_is_first<H: Host>() {
     assert_eq!(hard.fired_at(), [2_000]);
 }
 
-/// SOFT-2: at its end the soft stage counts its timers again and arms for them, also when their time equals the next
-/// hard one.
+/// SOFT-2: at its end the soft stage evaluates its timers again and arms the device for the first, even if that has the
+/// time of the next hard timer.
 pub fn the_end_of_the_soft_stage_arms_for_what_is_left<H: Host>() {
     let rig = Rig::<H>::new(1);
     let [due, next, twin] = [(); 3].map(|()| soft(&rig));
@@ -88,7 +89,8 @@ pub fn the_end_of_the_soft_stage_arms_for_what_is_left<H: Host>() {
     assert_eq!(rig.stats(0).interrupts - interrupts, 1);
 }
 
-/// SOFT-3: while the stage is pending, a start of a soft timer leaves everything to its end.
+/// SOFT-3: while the soft stage is pending, a start of a soft timer writes no device. The stage fires the timer if it
+/// is due, and otherwise arms for it at its end.
 pub fn a_start_while_the_stage_is_pending_waits_for_its_end<H: Host>() {
     let rig = Rig::<H>::new(1);
     let due_too = Rc::new(soft(&rig));
@@ -111,7 +113,7 @@ pub fn a_start_while_the_stage_is_pending_waits_for_its_end<H: Host>() {
     assert_eq!(later.fired_at(), [3_000]);
 }
 
-/// SOFT-3: the stage is pending from the interrupt on, before it runs.
+/// SOFT-3: the soft stage is pending from the interrupt until it runs.
 pub fn a_start_between_interrupt_and_stage_is_run_by_the_stage<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (due, started) = (soft(&rig), soft(&rig));
@@ -124,7 +126,8 @@ pub fn a_start_between_interrupt_and_stage_is_run_by_the_stage<H: Host>() {
     rig.check();
 }
 
-/// SOFT-4, LOC-13: a soft timer of another CPU is known to that CPU's soft stage without a kick.
+/// SOFT-4, LOC-13: the soft stage of another CPU takes a soft timer that is pushed to that CPU into account, without a
+/// kick.
 pub fn a_soft_timer_pushed_to_another_cpu_is_on_time<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_idleness(1, false, true);
@@ -139,7 +142,7 @@ pub fn a_soft_timer_pushed_to_another_cpu_is_on_time<H: Host>() {
     assert_eq!(pushed.fired_at(), [5_000]);
 }
 
-/// SOFT-5, B20: a soft stage that runs while a rearm is owed marks it stale.
+/// SOFT-5, B20: a soft stage that runs while a rearm is owed marks the rearm as stale.
 pub fn a_stage_that_runs_before_the_flush_marks_it_stale<H: Host>() {
     let rig = Rig::<H>::new(1);
     let [due, next] = [(); 2].map(|()| soft(&rig));
@@ -163,8 +166,8 @@ pub fn a_stage_that_runs_before_the_flush_marks_it_stale<H: Host>() {
     assert_eq!(hard.fired_at(), [9_000]);
 }
 
-/// Q-21, B45: the time of the soft stage is brought up to date although a hard timer is first, so that a soft timer
-/// which a clock set made due fires, with the interrupt of the hard one.
+/// Q-21, B45: the time of the soft stage is updated even if a hard timer is first. A soft timer that a clock set made
+/// due therefore fires with the interrupt of the hard timer.
 pub fn the_time_of_the_stage_is_refreshed_behind_a_hard_timer<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, WALL);
@@ -183,7 +186,7 @@ pub fn the_time_of_the_stage_is_refreshed_behind_a_hard_timer<H: Host>() {
     assert_eq!(rig.stats(0).interrupts, 1);
 }
 
-/// Q-21, B45: a hard timer in front of the soft one all the time does not hide that its time has come.
+/// Q-21, B45: a hard timer is always in front of the soft timer, and the soft timer is found due nevertheless.
 pub fn a_soft_timer_behind_hard_ones_is_raised_in_time<H: Host>() {
     let rig = Rig::<H>::new(1);
     let soft = soft(&rig);
@@ -206,7 +209,8 @@ pub fn a_soft_timer_behind_hard_ones_is_raised_in_time<H: Host>() {
     );
 }
 
-/// flush, soft work, and a write for what the soft stage leaves, if that is earlier.
+/// an interrupt with soft work flushes before the soft work, and writes the device again after it if the soft
+/// stage leaves an earlier event.
 pub fn an_interrupt_with_soft_work_writes_before_and_behind_it<H: Host>() {
     let rig = Rig::<H>::new(1);
     let [due, next] = [(); 2].map(|()| soft(&rig));
@@ -284,7 +288,7 @@ pub fn a_hard_timer_interrupts_the_stage<H: Host>() {
     assert_eq!(behind.fired_at(), [11_000]);
 }
 
-/// OBJ-4: a timer that did not ask for a stage gets the one that the host prefers.
+/// OBJ-4: a timer whose setup names no stage gets the stage that the host prefers.
 pub fn the_host_chooses_the_default_stage<H: Host>() {
     let rig = Rig::<H>::new(1);
     for (stage, soft_by_default, queue) in [

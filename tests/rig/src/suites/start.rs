@@ -1,4 +1,4 @@
-//! Starting and restarting timers (spec ).
+//! Cases about starting and restarting timers (spec ).
 
 use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
@@ -28,7 +28,7 @@ pub fn a_first_start_arms_the_device_once<H: Host>() {
     assert!(!timer.is_active());
 }
 
-/// REARM-2, and: only an earlier event is worth a write; equal is not earlier.
+/// REARM-2, and: only an earlier event is written to the device; an event at the same time is not.
 pub fn a_start_that_is_not_the_first_event_writes_nothing<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers: Vec<_> = (0..4).map(|_| TestTimer::once(&rig)).collect();
@@ -90,7 +90,7 @@ pub fn a_relative_start_counts_from_now_on_its_clock<H: Host>() {
     assert_eq!(tai.fired_at(), [1_700_000_037_000_001_700]);
 }
 
-/// TIM-2, OBJ-8: no sum of what callers ask for wraps into the past.
+/// TIM-2, OBJ-8: no sum of times that callers give wraps into the past.
 pub fn sums_saturate_instead_of_wrapping<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.run_until(1_000_000_000);
@@ -109,7 +109,7 @@ pub fn sums_saturate_instead_of_wrapping<H: Host>() {
     }
 }
 
-/// TIM-3, Q-22, X-13.6: a deadline before the origin of the monotonic clock is armed as its origin, and fires at once.
+/// TIM-3, Q-22, X-13.6: a deadline before the origin of the monotonic clock is armed at the origin, and fires at once.
 pub fn a_deadline_before_the_origin_fires_at_once<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, 1_700_000_000_000_000_000);
@@ -124,7 +124,7 @@ pub fn a_deadline_before_the_origin_fires_at_once<H: Host>() {
     assert_eq!(past.fired_at().len(), 1);
 }
 
-/// TR-1: a restart of a pending timer is one event that moves it, and no cancel.
+/// TR-1: a restart of a pending timer is traced as one event that moves the timer, and as no cancel.
 pub fn a_restart_moves_the_timer_in_one_operation<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -150,7 +150,8 @@ pub fn a_restart_moves_the_timer_in_one_operation<H: Host>() {
     assert_eq!(timer.fired_at(), [8_000]);
 }
 
-/// OBJ-18, REARM-5: a restart never writes the device twice, whether it goes to the front, away from it, or stays.
+/// OBJ-18, REARM-5: a restart never writes the device twice, whether the timer moves to the front, moves away from it,
+/// or stays.
 pub fn a_restart_writes_the_device_once_at_most<H: Host>() {
     let rig = Rig::<H>::new(1);
     let (timer, other) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -173,7 +174,8 @@ pub fn a_restart_writes_the_device_once_at_most<H: Host>() {
     assert_eq!(writes(500), 1, "to the front");
 }
 
-/// OBJ-19, REARM-4, INV-3: the first event that moves later pushes the device out, so that no interrupt finds nothing.
+/// OBJ-19, REARM-4, INV-3: if the first event moves later, the device is programmed for the later time, so that no
+/// interrupt comes without a due timer.
 pub fn the_first_event_that_moves_later_pushes_the_device_out<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -186,7 +188,7 @@ pub fn the_first_event_that_moves_later_pushes_the_device_out<H: Host>() {
     assert_eq!(rig.stats(0).spurious, 0);
 }
 
-/// OBJ-19: when the first event moves behind one of another clock, that one is armed.
+/// OBJ-19: if the first event moves behind an event of another clock, the device is armed for that event.
 pub fn the_first_event_of_another_clock_takes_over<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.set_wall(0, 1_000_000);
@@ -203,8 +205,8 @@ pub fn the_first_event_of_another_clock_takes_over<H: Host>() {
     assert_eq!(mono.fired_at(), [7_000]);
 }
 
-/// Q-12, change 47: a restart that keeps its place between its neighbours does not touch the tree; nor does one for
-/// later.
+/// Q-12, change 47: a restart that keeps its place between its neighbours does not touch the tree, and neither does a
+/// restart for a later time.
 pub fn a_restart_between_its_neighbours_stays_in_place<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers: Vec<_> = (0..3).map(|_| TestTimer::once(&rig)).collect();
@@ -234,7 +236,7 @@ pub fn a_restart_between_its_neighbours_stays_in_place<H: Host>() {
     assert_eq!(timers[1].fired_at(), [999]);
 }
 
-/// OBJ-1, OBJ-3, X-2.1: all four states, as any thread may read them.
+/// OBJ-1, OBJ-3, X-2.1: a timer has four states, and any thread may read them.
 pub fn a_timer_can_be_queued_while_its_callback_runs<H: Host>() {
     let rig = Rig::<H>::new(1);
     let seen = Rc::new(RefCell::new(Vec::new()));
@@ -269,7 +271,7 @@ pub fn a_timer_can_be_queued_while_its_callback_runs<H: Host>() {
     assert_eq!(timer.fired_at(), [1_000, 2_000]);
 }
 
-/// OBJ-13: a start while the callback runs counts, whatever the callback answers.
+/// OBJ-13: a start while the callback runs takes effect, whatever answer the callback returns.
 pub fn a_start_during_the_callback_wins_over_its_answer<H: Host>() {
     let rig = Rig::<H>::new(2);
     let runs = Rc::new(Cell::new(0));
@@ -292,7 +294,7 @@ pub fn a_start_during_the_callback_wins_over_its_answer<H: Host>() {
     assert_eq!(timer.fired_at(), [1_000, 7_000]);
 }
 
-/// Change 5, REARM-6: a start inside a callback never writes the device; the end of the interrupt does, once.
+/// Change 5, REARM-6: a start inside a callback never writes the device; the end of the interrupt writes it once.
 pub fn a_start_inside_a_callback_leaves_the_device_to_the_interrupt<H: Host>() {
     let rig = Rig::<H>::new(1);
     let other = Rc::new(TestTimer::once(&rig));
@@ -315,7 +317,7 @@ pub fn a_start_inside_a_callback_leaves_the_device_to_the_interrupt<H: Host>() {
     assert_eq!(other.fired_at(), [1_700]);
 }
 
-/// A2, CPL-4, and the costs promised by the module: an absolute start takes one lock, and reads no counter when the
+/// A2, CPL-4, and the costs that the module promises: an absolute start takes one lock, and reads no counter if the
 /// device is coupled.
 pub fn an_absolute_start_takes_one_lock_and_reads_no_counter<H: Host>() {
     let rig = Rig::<H>::new(1);
@@ -359,7 +361,8 @@ pub fn a_stale_hint_costs_one_evaluation<H: Host>() {
     assert_eq!(timer.fired_at(), [9_000]);
 }
 
-/// a thread without a CPU queues on an online one, and kicks it because its device cannot be written from afar.
+/// a thread without a CPU queues its timer on an online CPU, and kicks that CPU because no other thread can
+/// write its device.
 pub fn a_start_without_a_cpu_kicks_the_cpu_that_gets_the_timer<H: Host>() {
     let rig = Rig::<H>::new(2);
     let (first, second) = (TestTimer::once(&rig), TestTimer::once(&rig));
@@ -378,7 +381,7 @@ pub fn a_start_without_a_cpu_kicks_the_cpu_that_gets_the_timer<H: Host>() {
     assert_eq!(second.fired_at(), [7_000]);
 }
 
-/// A timer stays with the system of CPUs that it was first started on.
+/// A timer stays with the host on which it was first started.
 pub fn a_timer_of_another_host_is_refused<H: Host>() {
     let (here, there) = (Rig::<H>::new(1), Rig::<H>::new(1));
     let timer = Box::pin(HrTimer::new(|_| Restart::No));

@@ -1,4 +1,4 @@
-//! The host sleeps and wakes up (spec ).
+//! Cases about a host that suspends and wakes up (spec ).
 
 use tickless_core::hrtimer::{Restart, Setup};
 use tickless_core::platform::CpuId;
@@ -10,7 +10,8 @@ use crate::{DeviceClass, Host, Rig, TestTimer};
 const WALL: i64 = 1_700_000_000_000_000_000;
 const SEC: i64 = 1_000_000_000;
 
-/// TIM-38: the monotonic clock stands still, the others do not, and what became due meanwhile fires on waking up.
+/// TIM-38: the monotonic clock stands still during a suspend, the other clocks go on, and timers that became due
+/// meanwhile fire when the host wakes up.
 pub fn clocks_that_count_sleep_fire_on_waking_up<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, WALL);
@@ -35,7 +36,7 @@ pub fn clocks_that_count_sleep_fire_on_waking_up<H: Host>() {
     assert_eq!(later.fired_at(), [10 * SEC + 8_000]);
 }
 
-/// TIM-41: a device that lost its programming is written again, although the next event is the same.
+/// TIM-41: a device that lost its programmed event is written again, even if the next event is the same.
 pub fn the_device_is_written_again_on_waking_up<H: Host>() {
     for class in DeviceClass::ALL {
         let rig = Rig::<H>::with_devices(1, class);
@@ -48,7 +49,7 @@ pub fn the_device_is_written_again_on_waking_up<H: Host>() {
     }
 }
 
-/// TIM-41: a minimum delay that was under way is not waited for.
+/// TIM-41: a minimum delay that was pending before the suspend is not waited for.
 pub fn a_forced_minimum_is_written_again_on_waking_up<H: Host>() {
     let rig = Rig::<H>::with_devices(1, DeviceClass::Countdown);
     rig.spend(10_000);
@@ -60,7 +61,7 @@ pub fn a_forced_minimum_is_written_again_on_waking_up<H: Host>() {
     assert_eq!(timer.fired_at(), [11_000]);
 }
 
-/// TIM-41: a start while the devices are off is armed on waking up.
+/// TIM-41: a timer that is started while the devices are off is armed when the host wakes up.
 pub fn a_start_while_the_devices_are_off_is_armed_on_waking_up<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -75,7 +76,7 @@ pub fn a_start_while_the_devices_are_off_is_armed_on_waking_up<H: Host>() {
     assert_eq!(timer.fired_at(), [5_000]);
 }
 
-/// TIM-41: neither laziness nor a hang survives the sleep.
+/// TIM-41: neither laziness nor a hang survives the suspend.
 pub fn laziness_and_hangs_end_with_the_sleep<H: Host>() {
     let rig = Rig::<H>::new(1);
     let lazy = TestTimer::with_setup(&rig, Setup::new().lazy(), |_| Restart::No);
@@ -105,7 +106,7 @@ pub fn laziness_and_hangs_end_with_the_sleep<H: Host>() {
     assert_eq!(rig.fires_at(0), Some(soon));
 }
 
-/// A CPU that does not exist neither sleeps nor wakes up.
+/// A CPU that does not exist neither suspends nor wakes up.
 pub fn unknown_cpus_are_ignored<H: Host>() {
     let rig = Rig::<H>::new(1);
     rig.timers().suspend(CpuId(7));

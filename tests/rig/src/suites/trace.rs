@@ -20,7 +20,7 @@ fn rearm(cpu: u32, next: i64, deferred: bool) -> Event {
     }
 }
 
-/// the whole life of one timer, event by event, with all fields that do not depend on addresses.
+/// the trace has the whole life of one timer, event by event, with all fields that do not depend on addresses.
 pub fn the_life_of_a_timer_is_told_event_by_event<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.set_wall(0, 1_000_000);
@@ -138,7 +138,7 @@ fn is_moved(trace: &[Event]) {
     ));
 }
 
-/// TR-1, change 22: so many restarts, so many starts, no cancel.
+/// TR-1, change 22: a number of restarts is traced as that number of starts, and as no cancel.
 pub fn restarts_are_starts_and_nothing_else<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);
@@ -159,7 +159,7 @@ pub fn restarts_are_starts_and_nothing_else<H: Host>() {
     );
 }
 
-/// The oracle itself: lives that no timer can have are noticed.
+/// The oracle itself: it notices lives that no timer can have.
 pub fn impossible_lives_are_noticed<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = TestTimer::once(&rig);

@@ -1,6 +1,7 @@
-//! Coarse timers on the rig (spec C-1.7 to C-1.11, C-2.4, C-3.6). Their regressions are in `tests/regressions`.
+//! Cases about coarse timers on the rig (spec C-1.7 to C-1.11, C-2.4, C-3.6). Their regressions are in
+//! `tests/regressions`.
 //!
-//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one later.
+//! Ticks are milliseconds of the rig. A timer that is armed for a tick on the finest level fires one tick later.
 
 use std::pin::pin;
 use std::prelude::v1::*;
@@ -39,7 +40,8 @@ pub fn beyond_the_range_is_never_early<H: Host>() {
     assert_eq!(rig.stats(0).coarse_refiled, looks - 1);
 }
 
-/// Spec C-1.7: a callback that arms for "now" is called a tick later, or the pass would not end.
+/// Spec C-1.7: a callback that arms its timer for "now" is called again a tick later, because otherwise the pass would
+/// not end.
 pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timer = CoarseTimer::cyclic(&rig, WheelKind::Local, move |own, timeout| {
@@ -52,8 +54,8 @@ pub fn a_callback_that_arms_for_now_is_called_a_tick_later<H: Host>() {
     assert_eq!(timer.fired_at(), [11, 12, 13, 14, 15]);
 }
 
-/// A CPU that modifies its own timer learns when it is due before everything else; timers that are elsewhere, run, or
-/// were shut down stay as they are.
+/// A CPU that modifies its own timer learns whether the timer is now due before all others. Timers that are on another
+/// CPU, run, or were shut down stay unchanged.
 pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
     let rig = Rig::<H>::new(2);
     let [first, second] = [0, 1].map(|_| CoarseTimer::once(&rig, WheelKind::Global));
@@ -95,7 +97,8 @@ pub fn a_cpu_modifies_its_own_timers_alone<H: Host>() {
     rig.check();
 }
 
-/// A budget ends a pass in the middle of a slot. Nothing that is aside is lost, and it can be deleted and modified.
+/// A budget ends a pass in the middle of a slot. No timer on the pending list is lost, and each can be deleted and
+/// modified.
 pub fn what_a_budget_left_is_fired_by_the_next_pass<H: Host>() {
     let rig = Rig::<H>::new(1);
     let timers: Vec<_> = (0..5)
@@ -126,7 +129,7 @@ pub fn what_a_budget_left_is_fired_by_the_next_pass<H: Host>() {
     assert_eq!(fired, [vec![11], vec![11], vec![], vec![41], vec![11]]);
 }
 
-/// Spec C-2.4: the new first timer of a CPU that sleeps wakes it, if it is pinned there, and only then.
+/// Spec C-2.4: a new first timer wakes its sleeping CPU if the timer is pinned there, and only then.
 pub fn a_sleeping_cpu_is_kicked_for_its_new_first_timer<H: Host>() {
     let rig = Rig::<H>::new(2);
     let old = CoarseTimer::once(&rig, WheelKind::Local);
@@ -151,7 +154,7 @@ pub fn a_sleeping_cpu_is_kicked_for_its_new_first_timer<H: Host>() {
     rig.deliver_all();
 }
 
-/// Spec C-1.9: a timer whose callback runs stays where it is, and is not run by two.
+/// Spec C-1.9: a timer whose callback runs stays on its wheel, and two CPUs never run the callback at once.
 pub fn a_running_timer_keeps_its_wheel<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timer = {
@@ -174,7 +177,8 @@ pub fn a_running_timer_keeps_its_wheel<H: Host>() {
     assert_eq!(timer.fired().len(), 2);
 }
 
-/// CPU 1 runs the wheel of CPU 0 and is held up in a callback: the others of the same tick do not wait for that.
+/// CPU 1 runs the wheel of CPU 0 and is held up in a callback. The other timers of the same tick do not wait for that
+/// callback.
 pub fn what_a_pass_has_not_begun_is_taken_over<H: Host>() {
     let rig = Rig::<H>::new(3);
     let others: Arc<Vec<_>> = (0..3)
@@ -208,7 +212,7 @@ pub fn what_a_pass_has_not_begun_is_taken_over<H: Host>() {
     rig.check();
 }
 
-/// Spec C-3.6: another CPU runs the global wheel of a CPU that sleeps, and nothing but that.
+/// Spec C-3.6: another CPU runs the global wheel of a sleeping CPU, and no other wheel of it.
 pub fn a_global_timer_is_fired_by_another_cpu<H: Host>() {
     let rig = Rig::<H>::new(2);
     let (global, local) = (
@@ -262,7 +266,8 @@ impl Wake for Task {
     }
 }
 
-/// A sleeper does all that futures need: arm, push out, look at the waker, exchange it, and give up.
+/// A sleeper supports everything that futures need: arm it, push it out, read its waker, exchange the waker, and cancel
+/// it.
 pub fn a_sleeper_wakes_its_task<H: Host>() {
     let rig = Rig::<H>::new(2);
     let timers = rig.timers();
@@ -360,8 +365,8 @@ pub fn what_changes_nothing_takes_no_lock<H: Host>() {
     assert_eq!(timer.fired_at(), [51]);
 }
 
-/// Spec C-1.8: what is pushed out without a clock stays in its slot, unless that is due before everything else, and is
-/// filed again when the slot is due: never early, and late by a slot at most.
+/// Spec C-1.8: a timer that is pushed out without a clock reading stays in its slot, unless the slot is due before all
+/// others. When the slot is due, the timer is enqueued again: it is never early, and late by a slot at most.
 pub fn what_is_pushed_out_waits_in_its_slot<H: Host>() {
     let rig = Rig::<H>::new(1);
     let [first, pushed, pulled] = [0, 1, 2].map(|_| CoarseTimer::once(&rig, WheelKind::Local));

@@ -1,9 +1,11 @@
-//! Random operations on the wheels of random machines, against a flat list of what should fire when.
+//! Random operations on the wheels of random machines, compared with a flat list of the timers and the times at which
+//! they should fire.
 //!
 //! Coarse timers are armed, modified, reduced, deleted and shut down from everywhere, callbacks included, on CPUs that
-//! tick, sleep, and come and go; others run the global wheels of those that sleep, and passes have budgets. The list
-//! knows the queued timers and the right answers: never early, never lost, late by a slot at most, and fired by the
-//! first pass that comes when the slot is due (WHEEL-3). After each step every wheel is walked (WI1 to WI3, WHEEL-2).
+//! tick, sleep, come online and go offline. Other CPUs run the global wheels of sleeping CPUs, and passes have budgets.
+//! The list contains the queued timers and the right answers: no timer is early or lost, each is late by a slot at
+//! most, and the first pass after its slot is due fires it (WHEEL-3). After each step the test walks every wheel (WI1
+//! to WI3, WHEEL-2).
 
 use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
@@ -19,15 +21,16 @@ const CPUS: u32 = 3;
 const TIMERS: usize = 24;
 const STEPS: usize = 150;
 
-/// A queued timer, as the list has it.
+/// A queued timer, according to the list.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     expiry: u64,
-    /// The tick in which it was armed.
+    /// The tick in which the timer was armed.
     since: u64,
-    /// The largest distance from the clock of its wheel since it came to its slot, in ticks.
+    /// The largest distance of the expiry from the clock of the wheel since the timer was put into its slot, in ticks.
     ahead: u64,
-    /// True if its expiry was set without a clock: it may be in a slot before that, and a pass may enqueue it again.
+    /// True if the expiry was set without a clock reading: the timer may be in a slot that is due before the expiry,
+    /// and a pass may enqueue it again.
     in_slot: bool,
 }
 
@@ -46,12 +49,13 @@ struct World<H: Host> {
     /// The tick of the last pass of each wheel.
     passed: RefCell<Vec<[u64; 3]>>,
     history: RefCell<Vec<(usize, u64)>>,
-    /// Callbacks do nothing any more.
+    /// True if callbacks do nothing any more.
     draining: Cell<bool>,
     seen: RefCell<[u64; 7]>,
 }
 
-/// The indices of [`World::seen`]: rare situations that have to occur now and then, or the test tests nothing.
+/// The indices of [`World::seen`] count rare situations. Each must occur now and then, because otherwise the test tests
+/// nothing.
 const REARMED: usize = 0;
 const REMOTE: usize = 1;
 const BEYOND: usize = 2;
@@ -96,7 +100,7 @@ impl<H: Host> World<H> {
         self.seen.borrow_mut()[what] += 1;
     }
 
-    /// Near and far ones, in equal measure; some are over already, and some beyond the range.
+    /// Returns a random expiry, near and far equally often; some have passed already, and some are beyond the range.
     fn expiry(&self) -> u64 {
         let bits = self.below(32);
         let ahead = self.below(1 << bits);
@@ -111,7 +115,7 @@ impl<H: Host> World<H> {
         Rc::clone(&self.timers.borrow()[index])
     }
 
-    /// Notes that a timer was armed; where, the timer knows.
+    /// Notes that a timer was armed. The timer itself gives the CPU and the wheel.
     fn note(&self, index: usize, expiry: u64) {
         let (cpu, kind) = self.timer(index).wheel().expect("it is armed");
         let ahead = expiry.saturating_sub(self.passed.borrow()[cpu as usize][kind as usize]);
@@ -188,7 +192,7 @@ impl<H: Host> World<H> {
         Restart::Yes
     }
 
-    /// One operation on a timer, by the executing CPU.
+    /// Makes one random operation on a timer, by the executing CPU.
     fn operate(&self, index: usize) {
         let timer = self.timer(index);
         let before = self.expected.borrow()[index];
@@ -246,7 +250,8 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Gives a timer another expiry in its slot, by the CPU that it is on; mostly a later one, for which that is.
+    /// Changes the expiry of a timer within its slot, by the CPU on which the timer is. The new expiry is mostly a
+    /// later one, which this operation is made for.
     fn push(&self, index: usize) {
         let timer = self.timer(index);
         let Some(queued) = self.expected.borrow()[index].queued else {
@@ -289,7 +294,7 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Lets time pass, one pass of every CPU that is awake at its end.
+    /// Lets time pass. Every CPU that is awake at the end runs one pass.
     fn pass(&self, ticks: u64) {
         let rig = &self.rig;
         rig.spend(i64::try_from(ticks).expect("within the life") * 1_000_000);
@@ -379,7 +384,7 @@ impl<H: Host> World<H> {
         assert_eq!((0..CPUS).map(pending).sum::<usize>(), queued);
     }
 
-    /// All CPUs wake, and time goes on until nothing is left.
+    /// Wakes all CPUs, and lets time pass until no timer is queued.
     fn drain(&self) {
         self.draining.set(true);
         for cpu in 0..CPUS {
@@ -407,7 +412,7 @@ impl<H: Host> World<H> {
     }
 }
 
-/// Prints which seed failed.
+/// A guard that prints the seed of a failed run.
 struct Failing(u64);
 
 impl Drop for Failing {
@@ -446,12 +451,12 @@ fn run_all<H: Host>() {
     assert!(sum.iter().all(|&count| count > 20), "too rare: {sum:?}");
 }
 
-/// The wheels do what a list of every timer says.
+/// The wheels agree with a list of all timers.
 pub fn the_wheels_agree_with_a_list<H: Host>() {
     run_all::<H>();
 }
 
-/// V3: a seed means the same run every time.
+/// V3: a seed gives the same run every time.
 pub fn a_seed_means_the_same_run<H: Host>() {
     for seed in 0..3 {
         assert_eq!(run::<H>(seed), run::<H>(seed));
@@ -463,7 +468,7 @@ crate::kit::cases!(wheel_random:
     a_seed_means_the_same_run [CPUS],
 );
 
-/// Returns the outcome of a start that happens.
+/// Returns the outcome of a start that takes effect.
 fn started(was_queued: bool) -> StartOutcome {
     if was_queued {
         StartOutcome::Restarted

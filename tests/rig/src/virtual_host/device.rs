@@ -1,4 +1,4 @@
-//! The clock event devices of a virtual host, and the faults that tests give them.
+//! The clock event devices of a virtual host, and the faults that tests can set in them.
 
 use std::cell::Cell;
 
@@ -19,17 +19,17 @@ pub(crate) fn config(class: DeviceClass) -> DeviceConfig {
     class.config(range, COUNTER.id, Span::from_millis(4))
 }
 
-/// The duration of a write until the device can fire for it, in nanoseconds. Not zero: a coupled deadline is converted
-/// from the base of the time record, so its last digits can be early, and stay early when it is written again (spec
-/// CPL-9). On real machines this ends because writing takes time.
+/// The time from the beginning of a write until the device can fire for it, in nanoseconds. It must not be zero: a
+/// coupled deadline is converted from the base of the time record, so its last digits can be early, and stay early when
+/// it is written again (spec CPL-9). On real machines this loop ends because writing takes time.
 const WRITE_TAKES: i64 = 20;
 
-/// One device.
+/// A virtual clock event device.
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) class: DeviceClass,
     pub(crate) state: Cell<DeviceState>,
-    /// The true time at which it fires, in nanoseconds.
+    /// The true time at which the device fires, in nanoseconds.
     pub(crate) fires_at: Cell<Option<i64>>,
     /// The true time of the last write.
     pub(crate) written_at: Cell<i64>,
@@ -37,7 +37,7 @@ pub(crate) struct Device {
     pub(crate) writes: Cell<u64>,
     /// True if the device drops the next write: broken hardware (B13, B28).
     pub(crate) loses_next: Cell<bool>,
-    /// The number of writes of a delay that it still refuses.
+    /// The number of relative writes that the device still refuses.
     pub(crate) refuses: Cell<u32>,
 }
 
@@ -54,7 +54,8 @@ impl Device {
         }
     }
 
-    /// Takes a write at the true time `now`. `true_time_of` converts a counter value, `when_shows` an instant.
+    /// Takes a write at the true time `now`. `true_time_of` converts a counter value to true time, and `when_shows`
+    /// converts an instant.
     pub(crate) fn write(
         &self,
         now: i64,
@@ -99,9 +100,8 @@ impl Device {
         Ok(())
     }
 
-    /// Returns the time at which a write is done. Between the computation of the target of an equality comparator and
-    /// the write as much time may pass as the shortest delay: the counter stands at the target then, not behind it
-    /// (B13).
+    /// Returns the time at which a write is done. From the computation of an equality comparator's target to the write,
+    /// as much time may pass as the shortest delay. The counter then stands at the target, not behind it (B13).
     fn done(&self, now: i64, target: i64) -> i64 {
         match self.class {
             DeviceClass::Equality if self.loses_next.get() => target,
@@ -110,8 +110,8 @@ impl Device {
         }
     }
 
-    /// Returns the nanoseconds by which the device may fire later than programmed: its rounding and its shortest delay,
-    /// and the steering of the clock since it was written, 500 ppm at most each way.
+    /// Returns the nanoseconds by which the device may fire later than programmed: its rounding, its shortest delay,
+    /// and the steering of the clock since the write, which is 500 ppm at most in each direction.
     pub(crate) fn tolerance(&self) -> i64 {
         let delay = self
             .fires_at

@@ -1,7 +1,7 @@
-//! Locks that know their order.
+//! Locks that check the order in which they are taken.
 //!
-//! One thread executes the whole host, so a lock that is taken twice is a deadlock, and says so. Ordinary code holds
-//! one base lock at a time (LOC-3, ORACLE-9); only a CPU that leaves holds two.
+//! One thread executes the whole host, so a lock that is taken twice is a deadlock, and the lock panics. Ordinary code
+//! holds one base lock at a time (LOC-3, ORACLE-9); only a CPU that goes offline holds two.
 
 use std::cell::{Cell, RefCell};
 use std::prelude::v1::*;
@@ -17,12 +17,12 @@ thread_local! {
     static ACQUISITIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Base locks held at this moment.
+/// Returns the number of base locks that are held at this moment.
 pub(crate) fn held() -> u32 {
     BASES_HELD.get()
 }
 
-/// Base locks taken so far.
+/// Returns the number of base locks taken so far.
 pub(crate) fn acquisitions() -> u64 {
     ACQUISITIONS.get()
 }
@@ -35,8 +35,8 @@ pub(crate) fn with_two_allowed<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `hook` just before the next `countdown + 1`-th base lock is taken: the window between finding a timer's base
-/// and holding it.
+/// Runs `hook` just before the next `countdown + 1`-th base lock is taken: this is the window between finding a timer's
+/// base and locking it.
 pub(crate) fn before_acquire(countdown: usize, hook: Hook) {
     BEFORE_ACQUIRE.with_borrow_mut(|hooks| hooks.push((countdown, hook)));
 }
@@ -54,7 +54,7 @@ fn run_hooks() {
     }
 }
 
-/// Forgets what an earlier host on this thread left behind, for example after a panic.
+/// Clears the state that an earlier host on this thread left, for example after a panic.
 pub(crate) fn reset() {
     BASES_HELD.set(0);
     BASES_ALLOWED.set(1);
@@ -65,7 +65,7 @@ pub(crate) fn reset() {
 /// The lock of a base.
 pub type BaseLock = SoloLock<Order>;
 
-/// Counts the base locks that are held.
+/// The observer that counts the held base locks.
 #[derive(Debug, Default)]
 pub struct Order(());
 
@@ -92,7 +92,7 @@ impl Watcher for Order {
 /// The lock around callbacks.
 pub type ExpiryLock = SoloLock<Unwatched>;
 
-/// Looks away.
+/// An observer that does nothing.
 #[derive(Debug, Default)]
 pub struct Unwatched(());
 

@@ -1,6 +1,6 @@
 //! The hosts of the rig itself: virtual CPUs, devices and counters, driven by a suite.
 //!
-//! [`VirtualHost`] has every capability. A [`Config`] makes the difference between two of them.
+//! [`VirtualHost`] has every capability. Two virtual hosts differ by their [`Config`].
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -38,7 +38,7 @@ const COUNTER: Counter = Counter {
     can_inline: false,
 };
 
-/// Another one, which no device compares with: one cycle for each true nanosecond.
+/// Another counter, with which no device compares: one cycle for each true nanosecond.
 const SPARE: Counter = Counter {
     id: CounterId(2),
     frequency: Kilohertz(1_000_000),
@@ -48,32 +48,32 @@ const SPARE: Counter = Counter {
 
 /// The fixed settings of a [`VirtualHost`].
 pub trait Config: 'static {
-    /// See [`Platform::DEFERRED_REARM`].
+    /// The value of [`Platform::DEFERRED_REARM`].
     const DEFERRED_REARM: bool;
-    /// See [`Platform::WAITING`].
+    /// The value of [`Platform::WAITING`].
     const WAITING: Waiting;
-    /// See [`Platform::EXPIRY_BUDGET`].
+    /// The value of [`Platform::EXPIRY_BUDGET`].
     const EXPIRY_BUDGET: u32;
     /// The name of the host in messages.
     const NAME: &'static str;
-    /// See [`Platform::updates_in_place`].
+    /// The answer of [`Platform::updates_in_place`].
     const UPDATES_IN_PLACE: bool = true;
-    /// The part that is broken on purpose.
+    /// The part of the host that is broken on purpose.
     const FAULT: Option<Fault> = None;
 }
 
-/// The faults of a host, each of which the suites have to notice.
+/// The faults of a host. The suites have to notice each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Event devices fire a tick later than they were told.
+    /// Event devices fire a tick later than programmed.
     LateDevice,
-    /// A CPU that is kicked is not interrupted.
+    /// A kicked CPU is not interrupted.
     LostKick,
     /// The soft stage does not run.
     LostSoftStage,
 }
 
-/// The device is written at a flush point.
+/// The settings of a host whose device is written at a flush point.
 #[derive(Debug)]
 pub enum DeferredRearm {}
 
@@ -84,7 +84,7 @@ impl Config for DeferredRearm {
     const NAME: &'static str = "deferred";
 }
 
-/// The device is written by the interrupt itself.
+/// The settings of a host whose device is written by the interrupt itself.
 #[derive(Debug)]
 pub enum ImmediateRearm {}
 
@@ -95,7 +95,7 @@ impl Config for ImmediateRearm {
     const NAME: &'static str = "immediate";
 }
 
-/// The host [`DeferredRearm`] with a preemptible soft stage and a budget for callbacks.
+/// The settings of [`DeferredRearm`], with a preemptible soft stage and a budget for callbacks.
 #[derive(Debug)]
 pub enum PreemptibleSoft {}
 
@@ -106,7 +106,7 @@ impl Config for PreemptibleSoft {
     const NAME: &'static str = "preemptible";
 }
 
-/// The host [`DeferredRearm`] on which a timer that is started again never keeps its place.
+/// The settings of [`DeferredRearm`], with timers that never keep their place when they are started again.
 #[derive(Debug)]
 pub enum FiledAnew {}
 
@@ -127,7 +127,7 @@ pub type Anew = VirtualHost<FiledAnew>;
 /// The host with a preemptible soft stage and a budget for callbacks.
 pub type Preemptible = VirtualHost<PreemptibleSoft>;
 
-/// One virtual CPU.
+/// The state of one virtual CPU.
 struct Cpu<C: Config> {
     base: OnceCell<CpuBase<VirtualPlatform<C>>>,
     device: Device,
@@ -136,10 +136,10 @@ struct Cpu<C: Config> {
     placement: Cell<Placement>,
 }
 
-/// The virtual host as the core sees it.
+/// The virtual host's platform for the core.
 pub struct VirtualPlatform<C: Config> {
     cpus: Vec<Cpu<C>>,
-    /// The true time in nanoseconds, which no clock of the host need show.
+    /// The true time in nanoseconds. No clock of the host has to show it.
     now: Cell<i64>,
     current: Cell<Option<u32>>,
     timekeeper: Timekeeper,
@@ -148,10 +148,10 @@ pub struct VirtualPlatform<C: Config> {
     source: Cell<Counter>,
     trace: RefCell<Vec<Event>>,
     migration: Cell<bool>,
-    /// The CPU to which an unpinned timer of an idle or isolated CPU goes.
+    /// The CPU that gets the unpinned timers of idle and isolated CPUs.
     busy: Cell<Option<u32>>,
     readings: Cell<u64>,
-    /// The panic of a callback.
+    /// The payload of a callback's panic.
     failed: RefCell<Option<Box<dyn Any + Send>>>,
     config: PhantomData<C>,
 }
@@ -175,13 +175,13 @@ impl<C: Config> VirtualPlatform<C> {
         counter_at(self.source.get(), self.now.get())
     }
 
-    /// Predicts the monotonic clock at the true time `at`, if it is not steered meanwhile.
+    /// Predicts the monotonic clock at the true time `at`, if the clock is not steered meanwhile.
     fn shows_at(&self, at: i64) -> i64 {
         let source = self.source.get();
         self.timekeeper.now(|| counter_at(source, at)).as_nanos()
     }
 
-    /// The first true time at which the monotonic clock shows at least `nanos`.
+    /// Returns the first true time at which the monotonic clock shows at least `nanos`.
     fn true_time_of_instant(&self, nanos: i64) -> i64 {
         let shows = |at: i64| self.shows_at(at);
         let mut low = self.now.get();
@@ -363,7 +363,7 @@ impl<C: Config> VirtualHost<C> {
         &self.platform().cpus[cpu as usize]
     }
 
-    /// Changes the record of time, with what keeps it.
+    /// Changes the published record of time together with its keeper.
     fn keep<R>(&self, change: impl FnOnce(&mut Keeper, &Timekeeper) -> R) -> R {
         let platform = self.platform();
         change(&mut platform.keeper.borrow_mut(), &platform.timekeeper)
