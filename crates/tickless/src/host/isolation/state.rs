@@ -28,7 +28,8 @@ impl Request {
     }
 }
 
-/// The time at which the expiry thread fires the exact timers of a thread that fires its own timers but takes no turns.
+/// The cases in which the expiry thread fires the exact timers of a thread that fires its own timers but takes no
+/// turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Help {
