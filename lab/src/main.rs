@@ -245,9 +245,7 @@ mod tests {
             let line = call
                 .replace("$SLURM_ARRAY_TASK_ID", "3")
                 .replace("$share", "3");
-            let words = line
-                .split_whitespace()
-                .map(|word| word.trim_matches(['\'', '"']));
+            let words = shlex::split(&line).expect("quotes in pairs");
             let understood = command.clone().try_get_matches_from(words);
             assert!(understood.is_ok(), "{call}: {understood:?}");
         }
@@ -261,10 +259,7 @@ mod tests {
         assert!(all.len() > 40, "{all:?}");
         for example in all {
             let line = example.replace("$SLURM_ARRAY_TASK_ID", "3");
-            // A shell takes the quotes away.
-            let words = line
-                .split_whitespace()
-                .map(|word| word.trim_matches(['\'', '"']));
+            let words = shlex::split(&line).expect("quotes in pairs");
             let understood = command.clone().try_get_matches_from(words);
             assert!(understood.is_ok(), "{example}: {understood:?}");
         }

@@ -181,7 +181,7 @@ fn help_says_how_noise_is_kept_out_and_what_exit_codes_mean() {
         (
             "calibrate",
             [
-                "faster half is believed",
+                "median of the faster half",
                 "-o, --output <FILE.toml>",
                 "Exit codes: 0 done",
             ],
@@ -190,7 +190,7 @@ fn help_says_how_noise_is_kept_out_and_what_exit_codes_mean() {
             "predict",
             [
                 "Checked: counts",
-                "exit code is 0 all the same",
+                "but the exit code is 0",
                 "Exit codes: 0 all counts",
             ],
         ),

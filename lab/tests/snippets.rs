@@ -1,9 +1,9 @@
-//! Tests of the pages' blocks in JSON, TOML, SQL and Python, and of those for `jq`, against the commands that write and
-//! read them.
+//! Tests of the code blocks in the documentation. Each block of JSON, TOML, SQL, Python or `jq` is checked with the
+//! command that writes or reads such data.
 //!
 //! Rustdoc compiles the blocks in Rust, the tests of the C interface compile those in C and C++, and the unit tests of
-//! the command parse the shell lines. The blocks around the documented sweep run in `sim.rs`, together with the sweep
-//! itself.
+//! the command parse the shell lines. `sim.rs` runs the sweep that the documentation shows, and the blocks before and
+//! after this sweep.
 
 mod support;
 

@@ -47,7 +47,7 @@ fn a_trace_of_a_good_run_is_found_good() {
     let out = text(&output.stdout);
     let document = json_file(&place.path("out.json"));
     let promises = document["promises"].as_array().expect("a list");
-    assert_eq!(promises.len(), 8);
+    assert_eq!(promises.len(), 10);
     for one in promises {
         let name = one["promise"].as_str().expect("a name");
         assert!(out.contains(name), "{out}");

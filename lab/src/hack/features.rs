@@ -1,4 +1,4 @@
-//! The mechanisms that save writes of the device, each with a switch.
+//! The mechanisms that avoid writes to the device, each with a switch that turns the mechanism off.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! The check of the schedules: every file `fuzz.rs` of a library runs for seconds. `cargo xtask soak` runs them for
-//! longer.
+//! The step `schedules`, which runs the tests in the `fuzz.rs` of each library for a few seconds each. A test generates
+//! random schedules of a protocol. `cargo xtask soak` runs the same tests for longer.
 
 use super::run::Run;
 use crate::soak::{self, Share, Tally};

@@ -44,8 +44,8 @@ pub(crate) struct BaseState {
     pub(crate) armed_early: bool,
     /// The jump of the clocks from which the offsets were copied.
     pub(crate) seen: SetSequence,
-    /// True if the offsets were copied after a jump, and timers that fire on a set have not been notified of this jump
-    /// yet.
+    /// True if the base has copied the offsets of a clock that was set, and has not yet fired the timers that fire when
+    /// their clock is set.
     pub(crate) jump_untold: bool,
     /// The number of times that timers which fire on a set were notified.
     pub(crate) tellings: u32,

@@ -1,8 +1,8 @@
 //! The set of isolated CPUs (spec C-5.4).
 //!
-//! Each CPU joins and leaves the tree itself, so a change of the set is work for several CPUs. The joining CPUs come
-//! first: the first CPU is requested to leave after all joining CPUs have joined. So during the change more CPUs serve
-//! the idle CPUs, not fewer.
+//! Each CPU joins and leaves the tree itself, so a change of the set is work for several CPUs. Joining CPUs go
+//! first: no CPU is requested to leave until all joining CPUs have joined. So during the change more CPUs serve the
+//! idle CPUs, not fewer.
 
 use super::{Hierarchy, HierarchyHost, Refused};
 use crate::cpu::CpuId;

@@ -23,9 +23,10 @@
 //! `a_promise_that_is_withdrawn_while_another_relies_on_it`.
 //!
 //! While the tree grows, a walk may treat the old root as the root. An event that the walk publishes there before the
-//! new root adopts the old root is passed on to the new root. The other CPUs below the new root become members only
-//! afterwards, so they know the event when they promise. No CPU above knows an event that the walk publishes after the
-//! adoption, so the CPU of the walk makes the promise itself ([`RootExpiry::is_known_to_all`];
+//! new root adopts the old root is passed on to the new root. The other CPUs below the new root join the tree after
+//! this adoption, so they read the event before they make a promise. If the walk publishes an event in the old root
+//! after the adoption, the event does not reach the new root, and no CPU in another subtree sees it. The walking CPU
+//! then makes the promise itself ([`RootExpiry::is_known_to_all`];
 //! `what_only_a_former_root_knows_is_promised_by_its_own_cpu`, a case that a random schedule found).
 
 use tickless_link::sync::Ordering;

@@ -839,8 +839,8 @@ fn let_go<T: Send + 'static>(mut slot: OwnedEntry<'_, '_, Fair<T>>, average: &mu
     average.remove(share.weight, share.vruntime);
 }
 
-/// Returns the lag that a task may keep: all service that it owes, but at most one request that it is owed. Otherwise a
-/// task that waited for one that cannot be preempted would later make the others wait as long.
+/// Limits a positive lag to the length of one request; a negative lag is unchanged. Without the limit, a task that
+/// waited behind a task that cannot be preempted would later make the other tasks wait as long.
 #[inline]
 fn capped(lag: i64, share: Share) -> i64 {
     lag.min(virtual_length(share.request, share.weight))

@@ -1,9 +1,9 @@
 //! The tasks of a worker that have deadlines, together with the time of the next replenishment. The worker starts a
 //! timer for that time ([`SliceTick::start_bandwidth`]).
 //!
-//! The clock of the queue is the worker's clock, which stands while the system runs other threads. The timer uses the
-//! monotonic clock, on which a replenishment is later: [`expiry`] adds the distance by which the monotonic clock is
-//! ahead (spec X-5, [`RunClock::expiry`]). If more time is stolen meanwhile, the timer fires early, no task is
+//! The queue uses the worker's clock. That clock stops while the system runs other threads, so it lags behind the
+//! monotonic clock, which the timer uses. [`expiry`] adds this lag to the time of the replenishment (spec X-5,
+//! [`RunClock::expiry`]). If more time is stolen meanwhile, the timer fires early, no task is
 //! replenished, and the next pick starts the timer again.
 //!
 //! [`SliceTick::start_bandwidth`]: super::slice_tick::SliceTick::start_bandwidth

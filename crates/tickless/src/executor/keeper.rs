@@ -1,4 +1,5 @@
-//! The services of an executor for its tasks, called on any thread: a task is queued, ends, or is aborted.
+//! The functions of an executor that any thread may call for a task: to enqueue it, to remove it when it has ended, and
+//! to abort it.
 
 use super::current;
 use super::header::{Header, Job, Keeper};

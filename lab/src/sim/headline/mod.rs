@@ -209,7 +209,7 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Claim>, Failure> {
     Ok(CLAIMS.iter().filter(is_chosen).collect())
 }
 
-/// Executes `work` for each claim, on all CPUs.
+/// Executes `work` once for each claim, and distributes the claims over all CPUs.
 fn tried<T: Send>(
     arguments: &Arguments,
     claims: &[&'static Claim],

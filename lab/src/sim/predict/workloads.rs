@@ -1,4 +1,5 @@
-//! The workloads, each executed on both subjects: those of `bench/`, and workers that sleep.
+//! The workloads of `bench/`, and a workload of workers that sleep. Each is executed on a worker of this process and on
+//! a worker in virtual time.
 
 use tickless_sim::random::Random;
 

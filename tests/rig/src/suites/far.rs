@@ -173,8 +173,8 @@ pub fn they_fire_when_sorted_timers_do_and_cost_no_interrupt_more<H: Host>() {
     );
 }
 
-/// Makes timers that are sorted from the beginning. They are on a clock that can be set; this clock is never set here,
-/// so it shows the monotonic time.
+/// Makes timers that enter the exact queue at once, and never the far wheel, because their clock can be set. The clock
+/// is never set here, so it shows the monotonic time.
 fn sorted_timers<H: Host>(
     rig: &Rig<H>,
     count: usize,

@@ -50,7 +50,7 @@ pub struct KeeperCounts {
     pub publications: u64,
     /// Changes of the factor, including those that spread an error over one step.
     pub rates: u64,
-    /// Reverse factors computed after the installation of a counter (spec TIM-28).
+    /// The number of times that reverse factors were computed after a counter was installed (spec TIM-28).
     pub reverse_factors: u64,
     /// Updates at which the counter showed less than at the previous update, so that no time passed.
     pub behind: u64,

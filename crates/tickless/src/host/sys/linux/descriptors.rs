@@ -169,7 +169,8 @@ mod tests {
         assert_eq!(spec_of(Until::Never).1.it_value, timespec(0));
     }
 
-    /// A 32-bit program may have only the old call, whose seconds have 32 bits.
+    /// Arms a descriptor for the greatest time that can be represented. On a 32-bit system a C library may have only
+    /// the old call, `timerfd_settime` with 32-bit seconds.
     #[test]
     fn a_timer_takes_each_time_that_there_is() {
         let timer = make_timer().expect("there are descriptors");
