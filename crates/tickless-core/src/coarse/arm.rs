@@ -506,17 +506,31 @@ impl<P: Platform> Timers<P> {
         was_armed: bool,
     ) {
         if self.platform.is_traced() {
-            self.platform.trace(Event::WheelArm {
-                cpu: held.base.cpu(),
-                kind,
-                timer: TimerId(entry.address()),
-                code: entry.code_address(),
-                now,
-                expiry,
-                due,
-                was_armed,
-            });
+            self.trace_arm_slow(held.base.cpu(), entry, kind, (now, expiry, due), was_armed);
         }
+    }
+
+    /// Reports an arm; out of line, so that the caller has no place for the event on its stack.
+    #[cold]
+    #[inline(never)]
+    fn trace_arm_slow(
+        &self,
+        cpu: CpuId,
+        entry: EntryRef<'_, Coarse>,
+        kind: WheelKind,
+        (now, expiry, due): (Tick, Tick, Tick),
+        was_armed: bool,
+    ) {
+        self.platform.trace(Event::WheelArm {
+            cpu,
+            kind,
+            timer: TimerId(entry.address()),
+            code: entry.code_address(),
+            now,
+            expiry,
+            due,
+            was_armed,
+        });
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
 use crate::base::timers::Timers;
 use crate::coarse::timer::WheelTimer;
+use crate::cpu::CpuId;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::trace::{Event, TimerId};
@@ -187,9 +188,15 @@ impl<P: Platform> Timers<P> {
         wheel.note_left(left);
         held.state.stats.coarse_cancelled += 1;
         if self.platform.is_traced() {
-            let cpu = held.base.cpu();
-            self.platform.trace(Event::WheelCancel { cpu, kind, timer });
+            self.trace_cancelled_coarse_slow(held.base.cpu(), kind, timer);
         }
         true
+    }
+
+    /// Reports a cancellation; out of line, so that the caller has no place for the event on its stack.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn trace_cancelled_coarse_slow(&self, cpu: CpuId, kind: WheelKind, timer: TimerId) {
+        self.platform.trace(Event::WheelCancel { cpu, kind, timer });
     }
 }

@@ -20,7 +20,7 @@ use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::slots::geometry::{DueSlot, Slot, Tick};
 use crate::start_outcome::StartOutcome;
-use crate::trace::{Event, TimerId};
+use crate::trace::TimerId;
 use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, WheelKind};
 
@@ -289,8 +289,7 @@ impl<P: Platform> Timers<P> {
         held.state.wheels[kind as usize].note_left(left);
         held.state.stats.coarse_cancelled += 1;
         if self.platform.is_traced() {
-            let cpu = held.base.cpu();
-            self.platform.trace(Event::WheelCancel { cpu, kind, timer });
+            self.trace_cancelled_coarse_slow(held.base.cpu(), kind, timer);
         }
     }
 

@@ -8,6 +8,7 @@ use crate::base::callback::TryCancel;
 use crate::base::guard::BaseGuard;
 use crate::base::owner::opened;
 use crate::base::timers::Timers;
+use crate::cpu::CpuId;
 use crate::exact::family::Hr;
 use crate::hrtimer::timer::{Expired, HrTimer, TimerRef};
 use crate::platform::{Platform, ThisCpu};
@@ -189,12 +190,15 @@ impl<P: Platform> Timers<P> {
     pub(super) fn note_cancelled(&self, held: &mut BaseGuard<'_, P>, timer: usize) {
         held.state.stats.cancelled += 1;
         if self.platform.is_traced() {
-            let cpu = held.base.cpu();
-            self.platform.trace(Event::Cancel {
-                cpu,
-                timer: TimerId(timer),
-            });
+            self.trace_cancel_slow(held.base.cpu(), TimerId(timer));
         }
+    }
+
+    /// Reports a cancellation; out of line, so that the caller has no place for the event on its stack.
+    #[cold]
+    #[inline(never)]
+    fn trace_cancel_slow(&self, cpu: CpuId, timer: TimerId) {
+        self.platform.trace(Event::Cancel { cpu, timer });
     }
 
     /// Removes a timer of the locked base from its queue. Returns `false` if the timer is not queued.

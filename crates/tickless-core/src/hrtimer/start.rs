@@ -26,6 +26,7 @@ use crate::base::guard::BaseGuard;
 use crate::base::owner::{head_of, opened};
 use crate::base::timers::Timers;
 use crate::clock::SetSequence;
+use crate::cpu::CpuId;
 use crate::exact::family::{ExpiryRange, Hr, Placement, Times};
 use crate::exact::far_wheel::Filing;
 use crate::hrtimer::rearm::First;
@@ -327,18 +328,33 @@ impl<P: Platform> Timers<P> {
         (was_armed, stood): (bool, Placement),
     ) {
         if self.platform.is_traced() {
-            self.platform.trace(Event::Start {
-                cpu: held.base.cpu(),
-                timer: TimerId(entry.address()),
-                code: entry.code_address(),
-                clock: entry.tag().clock(),
-                hard: deadline.as_nanos(),
-                soft: earliest.as_nanos(),
-                mode,
-                was_armed,
-                stood,
-            });
+            let cpu = held.base.cpu();
+            self.trace_start_slow(cpu, entry, (earliest, deadline), mode, (was_armed, stood));
         }
+    }
+
+    /// Reports a start; out of line, so that the caller has no place for the event on its stack.
+    #[cold]
+    #[inline(never)]
+    fn trace_start_slow(
+        &self,
+        cpu: CpuId,
+        entry: EntryRef<'_, Hr>,
+        (earliest, deadline): Times,
+        mode: StartMode,
+        (was_armed, stood): (bool, Placement),
+    ) {
+        self.platform.trace(Event::Start {
+            cpu,
+            timer: TimerId(entry.address()),
+            code: entry.code_address(),
+            clock: entry.tag().clock(),
+            hard: deadline.as_nanos(),
+            soft: earliest.as_nanos(),
+            mode,
+            was_armed,
+            stood,
+        });
     }
 
     /// Returns the deadline on `clock` that is `span` from now.
