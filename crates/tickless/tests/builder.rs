@@ -44,7 +44,7 @@ fn workers_run_timers_and_return_what_they_found() {
 }
 
 #[test]
-fn there_are_as_many_workers_as_cpus_unless_told_otherwise() {
+fn there_are_as_many_workers_as_cpus_by_default() {
     let _patience = support::begin();
     let workers = Workers::builder().spawn(|_, number| number);
     let workers = workers.expect("threads can be had");

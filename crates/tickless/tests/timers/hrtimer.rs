@@ -789,7 +789,7 @@ fn the_debug_form_shows_the_state() {
 }
 
 #[test]
-fn timers_are_shared_and_started_anywhere() {
+fn timers_are_shared_and_started_on_any_thread() {
     fn is_send_and_sync<T: Send + Sync>() {}
     type Timer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
     is_send_and_sync::<Timer>();

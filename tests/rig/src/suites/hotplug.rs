@@ -64,7 +64,7 @@ pub fn a_cpu_that_leaves_hands_its_timers_over<H: Host>() {
 }
 
 /// HP-4: a CPU without timers goes offline without kicking another CPU.
-pub fn a_cpu_without_timers_leaves_quietly<H: Host>() {
+pub fn a_cpu_without_timers_goes_offline_and_kicks_none<H: Host>() {
     let rig = Rig::<H>::new(2);
     rig.take_trace();
     rig.offline(1);
@@ -343,7 +343,7 @@ pub fn a_forgiven_rearm_is_counted<H: Host>() {
 
 crate::kit::cases!(hotplug:
     a_cpu_that_leaves_hands_its_timers_over [CPUS, SOFT, CLOCKS, TRACE],
-    a_cpu_without_timers_leaves_quietly [CPUS, TRACE],
+    a_cpu_without_timers_goes_offline_and_kicks_none [CPUS, TRACE],
     overdue_timers_fire_where_they_arrive [CPUS],
     soft_timers_that_arrive_are_known_to_the_stage [CPUS, SOFT],
     timers_arrive_while_a_rearm_is_owed [CPUS, PATHS],

@@ -181,7 +181,7 @@ fn more_of_the_tree_than_was_gathered_is_left_in_the_tree() {
 }
 
 #[test]
-fn an_entry_of_the_run_is_taken_out_from_anywhere() {
+fn any_entry_of_the_run_is_removed() {
     for which in 0..4 {
         let timers = entries(5);
         let mut queues = received(&timers[..4], &[1, 2, 3, 4]);
