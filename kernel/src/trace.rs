@@ -161,7 +161,6 @@ fn write(entry: &Entry, numbers: &mut Numbers) -> bool {
         cpu: u32::try_from(entry.cpu).ok(),
         event: &entry.event,
         timer,
-        first_group: 0,
     };
     say!("trace: {line}");
     true
@@ -170,7 +169,7 @@ fn write(entry: &Entry, numbers: &mut Numbers) -> bool {
 /// Writes the lines of the hierarchy, which does not grow while events are kept. Returns how many there are.
 fn write_tree(tree: &Hierarchy<impl HierarchyHost<WIDTH_DEFAULT>>, time: i64) -> u64 {
     let mut lines = 0;
-    tree.for_each_setting(0, |setting| {
+    tree.for_each_setting(|setting| {
         say!("trace: {}", setting.line(time));
         lines += 1;
     });

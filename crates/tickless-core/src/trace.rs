@@ -228,8 +228,6 @@ pub enum Event {
     ///
     /// [`HierarchyHost::step`]: crate::hierarchy::HierarchyHost::step
     Hierarchy {
-        /// The number of the hierarchy, of a host that has several.
-        tree: u32,
         /// The step.
         step: Step,
     },

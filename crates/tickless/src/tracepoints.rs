@@ -369,7 +369,6 @@ impl Trace {
                 cpu: entry.cpu,
                 event: &entry.event,
                 timer,
-                first_group: 0,
             }
         ))
     }

@@ -38,13 +38,12 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     /// Calls `each` for each group, each connection of a group with its parent, and each of a CPU, in this order: the
-    /// lines of the tree in a trace file in which group 0 has the number `first`.
-    pub fn for_each_setting(&self, first: u32, mut each: impl FnMut(Setting)) {
-        let number = |group: GroupId| first.saturating_add(group.0);
+    /// lines of the tree in a trace file.
+    pub fn for_each_setting(&self, mut each: impl FnMut(Setting)) {
         let groups = || (0..self.groups()).map(|id| self.group(GroupId(id)));
         for group in groups() {
             each(Setting::Group {
-                group: number(group.id()),
+                group: group.id().0,
                 level: group.level(),
                 node: group.node().0,
             });
@@ -52,8 +51,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         for group in groups() {
             if let Some(parent) = group.parent() {
                 each(Setting::Child {
-                    group: number(group.id()),
-                    parent: number(parent),
+                    group: group.id().0,
+                    parent: parent.0,
                     slot: group.slot(),
                 });
             }
@@ -65,7 +64,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             if let Some(leaf) = node.leaf() {
                 each(Setting::Cpu {
                     cpu,
-                    parent: number(leaf),
+                    parent: leaf.0,
                     slot: node.slot(),
                 });
             }

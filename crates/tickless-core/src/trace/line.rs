@@ -49,8 +49,6 @@ pub struct Line<'e> {
     pub event: &'e Event,
     /// The number of the timer that [`Event::subject`] returns. Ignored for an event without a subject.
     pub timer: Number,
-    /// The number of group 0 of the hierarchy that the event is about; 0 if there is one hierarchy.
-    pub first_group: u32,
 }
 
 impl Event {
@@ -75,7 +73,7 @@ impl Event {
     pub const fn has_line(&self) -> bool {
         match self {
             Self::Kick { .. } | Self::WheelPass { .. } => false,
-            Self::Hierarchy { step, .. } => hierarchy::has_line(step),
+            Self::Hierarchy { step } => hierarchy::has_line(step),
             _ => true,
         }
     }
@@ -274,7 +272,7 @@ impl Line<'_> {
                 cpu.0,
                 OrNever(wake)
             ),
-            Event::Hierarchy { ref step, .. } => hierarchy::write(step, self.first_group, out),
+            Event::Hierarchy { ref step } => hierarchy::write(step, out),
             _ => self.of_device(out),
         }
     }

@@ -1,7 +1,7 @@
 //! The hooks through which a recording receives its events.
 
 use tickless_core::hierarchy::{ChildSlot, GroupId, Hierarchy, HierarchyHost, State, Step};
-use tickless_core::trace::line::{clock_name, flags, place};
+use tickless_core::trace::line::{Setting, clock_name, flags, place};
 use tickless_core::trace::{Event as Traced, TimerId};
 
 use super::{GroupState, Recorded, Recorder, nanos};
@@ -253,15 +253,7 @@ impl Recorder {
         tree: &Hierarchy<S, WIDTH>,
     ) {
         self.is_open.set(true);
-        for id in (0..tree.groups()).map(GroupId) {
-            let group = tree.host().group(id);
-            self.take(Recorded::TmigrGroupSet {
-                group: id.0,
-                lvl: group.level(),
-                numa: group.node().0,
-            });
-        }
-        connect(tree, |what| self.take(what));
+        tree.for_each_setting(|setting| self.take(of_tree(setting)));
     }
 }
 
@@ -292,29 +284,27 @@ fn tick(event: &Traced) -> Option<Recorded> {
     })
 }
 
-/// Records the tree: the parent of each group and of each CPU.
-fn connect<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
-    tree: &Hierarchy<S, WIDTH>,
-    mut take: impl FnMut(Recorded),
-) {
-    for id in (0..tree.groups()).map(GroupId) {
-        let group = tree.host().group(id);
-        if let Some(parent) = group.parent() {
-            take(Recorded::TmigrConnectChildParent {
-                group: id.0,
-                parent: parent.0,
-                groupmask: 1 << group.slot().number(),
-            });
-        }
-    }
-    for cpu in 0..tree.host().cpus() {
-        let node = tree.host().node(tickless_core::platform::CpuId(cpu));
-        if let Some((node, leaf)) = node.and_then(|node| Some((node, node.leaf()?))) {
-            take(Recorded::TmigrConnectCpuParent {
-                of_cpu: cpu,
-                parent: leaf.0,
-                groupmask: 1 << node.slot().number(),
-            });
-        }
+/// Returns the record of a part of the tree.
+fn of_tree(setting: Setting) -> Recorded {
+    match setting {
+        Setting::Group { group, level, node } => Recorded::TmigrGroupSet {
+            group,
+            lvl: level,
+            numa: node,
+        },
+        Setting::Child {
+            group,
+            parent,
+            slot,
+        } => Recorded::TmigrConnectChildParent {
+            group,
+            parent,
+            groupmask: 1 << slot.number(),
+        },
+        Setting::Cpu { cpu, parent, slot } => Recorded::TmigrConnectCpuParent {
+            of_cpu: cpu.0,
+            parent,
+            groupmask: 1 << slot.number(),
+        },
     }
 }

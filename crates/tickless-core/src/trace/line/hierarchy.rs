@@ -4,7 +4,6 @@ use core::fmt;
 
 use super::OrNever;
 use crate::cpu::CpuId;
-use crate::hierarchy::group::GroupId;
 use crate::hierarchy::state::ChildSlot;
 use crate::hierarchy::step::Step;
 use crate::time::Instant;
@@ -105,9 +104,8 @@ pub(super) const fn has_line(step: &Step) -> bool {
     )
 }
 
-/// Writes the event and the keys of a step in a tree whose group 0 has the number `first`.
-pub(super) fn write(step: &Step, first: u32, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let number = |group: GroupId| first.saturating_add(group.0);
+/// Writes the event and the keys of a step.
+pub(super) fn write(step: &Step, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     match *step {
         Step::State {
             group,
@@ -123,7 +121,7 @@ pub(super) fn write(step: &Step, first: u32, out: &mut fmt::Formatter<'_>) -> fm
             write!(
                 out,
                 ",\"event\":\"{name}\",\"group\":{},\"childmask\":{},\"active\":{},\"migrator\":",
-                number(group),
+                group.0,
                 bit(child),
                 new.active().bits()
             )?;
@@ -144,7 +142,7 @@ pub(super) fn write(step: &Step, first: u32, out: &mut fmt::Formatter<'_>) -> fm
             write!(
                 out,
                 ",\"event\":\"tmigr_update_events\",\"group\":{},\"child\":{},\"evtcpu\":",
-                number(group),
+                group.0,
                 bit(child)
             )?;
             if time.is_forever() {
@@ -162,14 +160,14 @@ pub(super) fn write(step: &Step, first: u32, out: &mut fmt::Formatter<'_>) -> fm
         Step::First { group, first } => write!(
             out,
             ",\"event\":\"tmigr_group_expiry\",\"group\":{},\"next_expiry\":{}",
-            number(group),
+            group.0,
             OrNever(first)
         ),
         Step::Linked {
             child,
             parent,
             slot,
-        } => connect(number(child), number(parent), slot, out),
+        } => connect(child.0, parent.0, slot, out),
         _ => of_cpu(step, out),
     }
 }
