@@ -38,15 +38,15 @@ mod mark;
 mod noise;
 mod output;
 mod page;
+#[cfg(all(test, feature = "full"))]
+#[path = "../../xtask/src/page_blocks.rs"]
+mod page_blocks;
 mod plot;
 mod report;
 #[cfg(feature = "full")]
 mod rt_tests;
 #[cfg(feature = "full")]
 mod scheduling;
-#[cfg(all(test, feature = "full"))]
-#[path = "../../xtask/src/shell_lines.rs"]
-mod shell_lines;
 mod shown;
 #[cfg(feature = "full")]
 mod sim;
@@ -197,7 +197,7 @@ fn end(result: Result<CheckVerdict, Failure>) -> ExitCode {
 
 #[cfg(all(test, feature = "full"))]
 mod tests {
-    use super::{Arguments, shell_lines, with_negative_numbers};
+    use super::{Arguments, page_blocks, with_negative_numbers};
     use clap::{Command, CommandFactory};
     use std::path::Path;
 
@@ -232,7 +232,7 @@ mod tests {
             };
             words.map(|words| format!("tickless {words}"))
         };
-        let lines = shell_lines::all(&root);
+        let lines = page_blocks::shell_lines(&root);
         lines.iter().filter_map(|(_, line)| words(line)).collect()
     }
 
@@ -245,7 +245,7 @@ mod tests {
             let line = call
                 .replace("$SLURM_ARRAY_TASK_ID", "3")
                 .replace("$share", "3");
-            let words = shlex::split(&line).expect("quotes in pairs");
+            let words = page_blocks::words(&line);
             let understood = command.clone().try_get_matches_from(words);
             assert!(understood.is_ok(), "{call}: {understood:?}");
         }
@@ -259,7 +259,7 @@ mod tests {
         assert!(all.len() > 40, "{all:?}");
         for example in all {
             let line = example.replace("$SLURM_ARRAY_TASK_ID", "3");
-            let words = shlex::split(&line).expect("quotes in pairs");
+            let words = page_blocks::words(&line);
             let understood = command.clone().try_get_matches_from(words);
             assert!(understood.is_ok(), "{example}: {understood:?}");
         }

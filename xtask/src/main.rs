@@ -51,10 +51,10 @@ mod kernel;
 mod linux;
 mod man;
 mod mutants;
+#[cfg(test)]
+mod page_blocks;
 mod repeat;
 mod semver;
-#[cfg(test)]
-mod shell_lines;
 mod soak;
 mod structure;
 mod tidy;
@@ -144,7 +144,7 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::shell_lines;
+    use super::page_blocks;
 
     #[test]
     fn the_arguments_are_consistent() {
@@ -155,13 +155,13 @@ mod tests {
     /// before the command.
     fn lines_of_pages(root: &Path) -> Vec<(String, Vec<String>)> {
         let words = |line: &str| {
-            let words = line.split_whitespace().map(|word| word.trim_matches('"'));
+            let words = page_blocks::words(line).into_iter();
             let words = words.skip_while(|word| word.contains('=') && !word.starts_with('-'));
-            words.map(str::to_owned).collect::<Vec<_>>()
+            words.collect::<Vec<_>>()
         };
-        let lines = shell_lines::all(root).into_iter();
+        let lines = page_blocks::shell_lines(root).into_iter();
         lines
-            .map(|(page, line)| (page, words(&line)))
+            .map(|(place, line)| (place, words(&line)))
             .filter(|(_, words)| !words.is_empty())
             .collect()
     }

@@ -1,23 +1,15 @@
-//! The fenced blocks of the pages, and the tools that execute the blocks if the machine has them.
+//! The blocks of the pages, and the tools that execute the blocks if the machine has them.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Place, text};
 
-/// A fenced block of a page.
-#[derive(Clone, Debug)]
-pub(crate) struct Block {
-    /// The path of the page, relative to the root of the tree.
-    pub(crate) page: String,
-    /// The line of the block's opening fence.
-    pub(crate) line: usize,
-    /// The language after the opening fence.
-    pub(crate) language: String,
-    pub(crate) text: String,
-}
+pub(crate) use page_blocks::Block;
+
+#[path = "../../../xtask/src/page_blocks.rs"]
+mod page_blocks;
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -25,45 +17,13 @@ pub(crate) fn root() -> PathBuf {
 
 /// Returns the blocks of README, CONTRIBUTING, and the pages of docs.
 pub(crate) fn blocks() -> Vec<Block> {
-    let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
-    for directory in ["docs", "docs/spec", "docs/decisions"] {
-        let entries = fs::read_dir(root().join(directory)).expect("a directory");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let names = names.map(|name| name.to_string_lossy().into_owned());
-        let names = names.filter(|name| Path::new(name).extension().is_some_and(|end| end == "md"));
-        pages.extend(names.map(|name| format!("{directory}/{name}")));
-    }
-    pages.sort();
-    pages.iter().flat_map(|page| of_page(page)).collect()
-}
-
-fn of_page(page: &str) -> Vec<Block> {
-    let text = fs::read_to_string(root().join(page)).expect("the page");
-    let mut found = Vec::new();
-    let mut open: Option<Block> = None;
-    for (line, text) in (1..).zip(text.lines()) {
-        match (text.strip_prefix("```"), &mut open) {
-            (Some(_), Some(_)) => found.extend(open.take()),
-            (Some(language), None) => {
-                open = Some(Block {
-                    page: page.to_owned(),
-                    line,
-                    language: language.to_owned(),
-                    text: String::new(),
-                });
-            }
-            (None, Some(block)) => block.text = format!("{}{text}\n", block.text),
-            (None, None) => {}
-        }
-    }
-    assert!(open.is_none(), "{page}: the last block has no end");
-    found
+    page_blocks::all(&root())
 }
 
 /// Returns the one block in `language` of `page` that contains `part`.
 #[track_caller]
 pub(crate) fn block(page: &str, language: &str, part: &str) -> Block {
-    let all = of_page(page).into_iter();
+    let all = page_blocks::of_page(&root(), page).into_iter();
     let mut found = all.filter(|block| block.language == language && block.text.contains(part));
     let first = found.next();
     assert!(found.next().is_none(), "{page}: two blocks with {part:?}");
