@@ -148,7 +148,7 @@ fn compare(root: &Path, old: &Path, new: &Path) -> Result<(), String> {
     let compared = Invocation::new("abidiff")
         .args(&[text(old), text(new)])
         .capture(root)?;
-    if !compared.success {
+    if compared.result.is_err() {
         return Err(format!(
             "the C interface is not the one of {BASELINE}:\n{}{}\
              A change that old programs survive: cargo xtask abi --write. Any other: a new TICKLESS_ABI_VERSION, \
@@ -167,7 +167,7 @@ fn compare_symbols(root: &Path, headers: &[String]) -> Result<(), String> {
     let listed = Invocation::new("nm")
         .args(&["-D", "--defined-only", &text(&library)])
         .capture(root)?;
-    if !listed.success {
+    if listed.result.is_err() {
         return Err(format!("nm: {}", listed.stderr));
     }
     let faults = differences(&functions(headers), &exported(&listed.stdout));

@@ -11,7 +11,7 @@ use crate::invocation::Invocation;
 pub(crate) fn list(root: &Path) -> Result<Vec<String>, String> {
     let line = Invocation::new("git").args(&["ls-files", "-co", "--exclude-standard", "-z"]);
     let captured = line.capture(root)?;
-    if !captured.success {
+    if captured.result.is_err() {
         return Err(format!("`{line}` failed: {}", captured.last_complaint()));
     }
     let mut paths: Vec<String> = captured

@@ -25,10 +25,10 @@ pub(crate) struct Invocation {
     passes: i32,
 }
 
-/// The output and the status of a captured invocation.
+/// The output of a captured invocation, and the error of one that failed.
 #[derive(Debug)]
 pub(crate) struct Captured {
-    pub(crate) success: bool,
+    pub(crate) result: Result<(), String>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
@@ -228,26 +228,10 @@ impl Invocation {
             .output()
             .map_err(|error| self.not_started(&error))?;
         Ok(Captured {
-            success: output.status.success(),
+            result: self.judge(output.status),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         })
-    }
-
-    /// Runs the program in `directory`, and returns its standard output without showing it; fails with the way in which
-    /// the program ended.
-    pub(crate) fn run_quietly(
-        &self,
-        directory: &Path,
-    ) -> Result<(String, Result<(), String>), String> {
-        let output = self
-            .command(directory)
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| self.not_started(&error))?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok((text, self.judge(output.status)))
     }
 
     fn command(&self, directory: &Path) -> Command {
@@ -466,7 +450,7 @@ mod tests {
     #[test]
     fn the_last_complaint_is_the_last_line_with_text() {
         let captured = |stderr: &str| Captured {
-            success: false,
+            result: Err("it failed".to_owned()),
             stdout: String::new(),
             stderr: stderr.into(),
         };

@@ -94,7 +94,7 @@ fn check(place: &Path) -> Result<(), String> {
     // Both find the pages that others name from the directory that they are started in. mandoc knows no `--version`.
     let line = Invocation::new("mandoc").args(&["-T", "lint", "-W", "warning"]);
     match line.args(&paths).capture(place) {
-        Ok(checked) if checked.success => println!("mandoc has nothing to say about them"),
+        Ok(checked) if checked.result.is_ok() => println!("mandoc has nothing to say about them"),
         Ok(checked) => return Err(format!("mandoc:\n{}{}", checked.stdout, checked.stderr)),
         Err(_) => println!("skipped: the check by mandoc, because there is no mandoc"),
     }
@@ -105,7 +105,7 @@ fn check(place: &Path) -> Result<(), String> {
     for path in &paths {
         let line = Invocation::new("man").args(&["--warnings", "--local-file", path.as_str()]);
         let shown = line.capture(place)?;
-        if !shown.success || !shown.stderr.is_empty() {
+        if shown.result.is_err() || !shown.stderr.is_empty() {
             return Err(format!("{path}: {}", shown.stderr));
         }
     }

@@ -57,13 +57,13 @@ fn ensure(
     }
     let rustup = || Invocation::new("rustup");
     let listed = rustup().args(list).capture(root)?;
-    if listed.success && listed.stdout.lines().any(|line| present(line.trim())) {
+    if listed.result.is_ok() && listed.stdout.lines().any(|line| present(line.trim())) {
         return Ok(());
     }
     let line = rustup().args(install);
     println!("   {line}");
     let installed = line.capture(root)?;
-    if installed.success {
+    if installed.result.is_ok() {
         Ok(())
     } else {
         let complaint = installed.last_complaint();

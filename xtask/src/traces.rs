@@ -140,7 +140,7 @@ fn ask(root: &Path, reader: &Path, trace: &Path, queries: &[&str]) -> Result<Vec
         .args(&[text(reader), text(trace)])
         .args(queries);
     let said = line.capture(root)?;
-    if !said.success {
+    if said.result.is_err() {
         return Err(format!("{}: {}", trace.display(), said.last_complaint()));
     }
     Ok(said.stdout.lines().map(str::to_owned).collect())

@@ -81,7 +81,7 @@ impl Workspace {
     pub(crate) fn load(root: &Path) -> Result<Self, String> {
         let line = Invocation::cargo(&["metadata", "--format-version", "1", "--all-features"]);
         let captured = line.capture(root)?;
-        if !captured.success {
+        if captured.result.is_err() {
             return Err(format!("`{line}` failed: {}", captured.last_complaint()));
         }
         Self::parse(&captured.stdout)

@@ -53,7 +53,7 @@ fn line(run: &Run<'_>, command: &[&str]) -> Invocation {
 fn fetched(run: &Run<'_>) -> Result<(), String> {
     let fetch = Invocation::cargo(&["fetch", "--locked"]).args(&MANIFEST);
     let captured = fetch.capture(run.root())?;
-    if captured.success {
+    if captured.result.is_ok() {
         return Ok(());
     }
     Err(format!(

@@ -27,7 +27,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
 fn missing(run: &Run<'_>) -> Result<Option<String>, String> {
     let root = run.root();
     let valgrind = Invocation::new("valgrind").arg("--version").capture(root);
-    if !valgrind.is_ok_and(|captured| captured.success) {
+    if !valgrind.is_ok_and(|captured| captured.result.is_ok()) {
         return Ok(Some("there is no valgrind".to_owned()));
     }
     let path = root.join(PAGE);

@@ -160,7 +160,7 @@ fn run_all(run: &mut Run<'_>, jobs: Vec<Job>) -> Result<Vec<(Arch, Vec<String>)>
                 while let Some(mut job) = next() {
                     job.settings.lane = lane;
                     let (runs, result) = alike(root, &job);
-                    // One who does not listen any more ended the step.
+                    // The receiver is gone only if the step panicked.
                     let _heard = ended.send((job.settings, runs, result));
                 }
             });
@@ -209,10 +209,11 @@ fn alike(root: &Path, job: &Job) -> (Vec<Ended>, Result<Vec<String>, String>) {
 fn once(root: &Path, job: &Job, runs: &mut Vec<Ended>) -> Result<Vec<String>, String> {
     let line = running(root, &job.settings, &job.image)?;
     let began = Instant::now();
-    let (output, result) = line.run_quietly(root)?;
-    let lines = output.lines().map(str::to_owned).collect();
+    let captured = line.capture(root)?;
+    let lines = captured.stdout.lines().map(str::to_owned).collect();
+    let output = captured.stderr + &captured.stdout;
     runs.push((line, output, began.elapsed()));
-    result.map_err(|message| explained(&message))?;
+    captured.result.map_err(|message| explained(&message))?;
     Ok(lines)
 }
 
@@ -248,9 +249,5 @@ fn deadline(run: &mut Run<'_>, machines: &[Arch], images: &[PathBuf]) -> Result<
         image: image.clone(),
         wanted: 1,
     };
-    let (runs, result) = alike(run.root(), &job);
-    for (line, output, took) in runs {
-        run.show_run(&line, &output, took);
-    }
-    result.map(drop)
+    run_all(run, vec![job]).map(drop)
 }

@@ -41,7 +41,7 @@ fn prepare(run: &Run<'_>) -> Result<(), String> {
     toolchain::ensure_component(root, TOOLCHAIN, "rust-src")?;
     let setup = Invocation::cargo_of(TOOLCHAIN, &["miri", "setup"]);
     let captured = setup.capture(root)?;
-    if captured.success {
+    if captured.result.is_ok() {
         Ok(())
     } else {
         let complaint = captured.last_complaint();

@@ -78,7 +78,7 @@ pub(super) fn fetched(root: &Path, package: &str, version: &str) -> Result<PathB
         .map_err(|error| format!("{}: {error}", wanting.display()))?;
     let metadata = Invocation::cargo(&["metadata", "--format-version", "1"]);
     let captured = metadata.capture(&wanting)?;
-    if !captured.success {
+    if captured.result.is_err() {
         return Err(format!(
             "cargo cannot fetch it: {}",
             captured.last_complaint()

@@ -60,7 +60,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
 /// Lists an archive by the command line `list`, and refuses the archive if it is incomplete.
 fn look_into(run: &Run<'_>, name: &str, list: &Invocation) -> Result<(), String> {
     let listed = list.capture(run.root())?;
-    if !listed.success {
+    if listed.result.is_err() {
         return Err(format!("`{list}` failed: {}", listed.stderr));
     }
     missing(name, &listed.stdout)

@@ -80,7 +80,7 @@ impl<'r> Run<'r> {
             self.spent.push((other.to_string(), took));
             let captured = captured?;
             print!("{}{}", captured.stderr, captured.stdout);
-            if !captured.success {
+            if captured.result.is_err() {
                 return result.and(Err(format!("`{other}` failed")));
             }
             result

@@ -18,7 +18,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         return Ok(());
     }
     let checker = soak::build_checker().capture(run.root())?;
-    if !checker.success {
+    if checker.result.is_err() {
         let complaint = checker.last_complaint();
         run.skip(
             "schedules",

@@ -191,7 +191,7 @@ fn foretell(root: &Path) -> Result<Runs, String> {
                     .args(&["sim", "run", &file.display().to_string()])
                     .args(&["--profile", PROFILE, "--json", "-"])
                     .capture(root)?;
-                if !said.success {
+                if said.result.is_err() {
                     return Err(format!("the simulator failed: {}", said.stderr));
                 }
                 let figures = figures(&said.stdout)

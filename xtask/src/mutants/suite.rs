@@ -101,7 +101,7 @@ fn build(
     let line = select(line).args(&["--target-dir", "../build"]);
     println!("   $ {line}");
     let captured = line.capture(root)?;
-    if !captured.success {
+    if captured.result.is_err() {
         return Err(format!("the suite does not build:\n{}", captured.stderr));
     }
     programs(&captured.stdout)
