@@ -18,15 +18,17 @@ class Board:
 
     # Of ARM: the numbers of the debugger for the first register and the program counter, and the length of a breakpoint.
     COUNT, PLACE, LENGTH = 0x0, 0xF, 2
+    ORDER = "little"
 
-    def __init__(self, machine, ram, thumb=True):
+    def __init__(self, machine, ram, thumb=True, options=()):
         self.ram = ram
         self.folder = tempfile.TemporaryDirectory()
         path = os.path.join(self.folder.name, "debugger")
         self.process = subprocess.Popen(
             [os.environ["QEMU"], "-M", machine, "-accel", "tcg", "-icount", "shift=0", "-display", "none"]
             + ["-monitor", "none", "-serial", "none", "-nodefaults", "-S"]
-            + ["-chardev", f"socket,path={path},server=on,wait=off,id=debugger", "-gdb", "chardev:debugger"],
+            + ["-chardev", f"socket,path={path},server=on,wait=off,id=debugger", "-gdb", "chardev:debugger"]
+            + [option.replace("EMPTY", self._empty()) for option in options],
             stderr=subprocess.DEVNULL,
         )
         self.stream = self._connected(path)
@@ -43,6 +45,13 @@ class Board:
     def loop(ram, thumb):
         """Subtracts 1 from the first register, again unless it is 0, then for ever the last instruction."""
         return ("0138fdd1fee7", ram + 4) if thumb else ("010050e2fdffff1afeffffea", ram + 8)
+
+    def _empty(self):
+        """Returns the path of firmware of 64 KiB of zeros, for boards that do not begin without a firmware."""
+        path = os.path.join(self.folder.name, "firmware")
+        with open(path, "wb") as firmware:
+            firmware.write(bytes(1 << 16))
+        return path
 
     @staticmethod
     def _connected(path):
@@ -78,21 +87,31 @@ class Board:
         if self.command(text) != "OK":
             sys.exit(f"the emulator refuses {text}")
 
-    def read(self, address):
-        return int.from_bytes(bytes.fromhex(self.command(f"m{address:x},4")), "little")
+    def read(self, address, size=4):
+        return int.from_bytes(bytes.fromhex(self.command(f"m{address:x},{size:x}")), self.ORDER)
 
-    def write(self, address, value):
-        self._expect(f"M{address:x},4:" + value.to_bytes(4, "little").hex())
+    def write(self, address, value, size=4):
+        self._expect(f"M{address:x},{size:x}:" + value.to_bytes(size, self.ORDER).hex())
+
+    def register(self, number):
+        return int.from_bytes(bytes.fromhex(self.command(f"p{number:x}")), self.ORDER)
+
+    def set_register(self, number, value):
+        self._expect(f"P{number:x}=" + value.to_bytes(4, self.ORDER).hex())
 
     def wait(self, micros):
         """Lets the board's time go on by at least so many microseconds."""
-        self._expect(f"P{self.COUNT:x}=" + (micros * 500).to_bytes(4, "little").hex())
-        self._expect(f"P{self.PLACE:x}=" + self.ram.to_bytes(4, "little").hex())
-        if self.thumb:
-            self._expect("P19=" + (1 << 24).to_bytes(4, "little").hex())
+        self.set_register(self.COUNT, micros * 500)
+        self.begin()
         self._expect(f"Z0,{self.end:x},{self.LENGTH}")
         self.command("c")
         self._expect(f"z0,{self.end:x},{self.LENGTH}")
+
+    def begin(self):
+        """Sends the processor to the begin of the loop."""
+        self.set_register(self.PLACE, self.ram)
+        if self.thumb:
+            self.set_register(0x19, 1 << 24)
 
     def __enter__(self):
         return self
@@ -114,3 +133,36 @@ class RiscvBoard(Board):
     @staticmethod
     def loop(ram, thumb):
         return "1305f5ffe31e05fe6f000000", ram + 8
+
+
+class X86Board(Board):
+    """The same with a processor of 32-bit x86, in real mode."""
+
+    COUNT, PLACE, LENGTH = 0x1, 0x8, 1
+    SEGMENT = 0xA
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, False, ["-bios", "EMPTY"])
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "664975fcebfe", ram + 4
+
+    def begin(self):
+        self.set_register(self.SEGMENT, 0)
+        super().begin()
+
+    def _monitor(self, text):
+        """Returns what the emulator's monitor prints."""
+        printed = ""
+        answer = self.command("qRcmd," + text.encode().hex())
+        while answer.startswith("O") and answer != "OK":
+            printed += bytes.fromhex(answer[1:]).decode()
+            answer = self._answer()
+        return printed
+
+    def write_port(self, port, value):
+        self._monitor(f"o /b {port} {value}")
+
+    def read_port(self, port):
+        return int(self._monitor(f"i /b {port}").split("=")[1], 16)
