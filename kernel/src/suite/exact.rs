@@ -87,16 +87,15 @@ pub(super) fn lateness(machine: &'static Machine, parameters: &Parameters) -> Ve
             interrupts == TIMES,
             "{interrupts} interrupts for {TIMES} deadlines"
         );
-        // The emulator lets the clock of a machine of several CPUs, all of which sleep, run a little too far now and
-        // then: once in ten runs, one interrupt of the 10,000 comes 128 ns later.
-        let allowed = if machine.cpus() == 1 {
-            0
-        } else {
-            TIMES / 1_000
-        };
         ensure!(
-            exact + allowed >= TIMES,
+            exact == TIMES,
             "{exact} of {TIMES} are entered {lateness:?} ns late, the others otherwise"
+        );
+        let spread = entry.greatest.get() - entry.least.get();
+        ensure!(
+            spread <= arch::ENTRY_SPREAD,
+            "they are entered {spread} ns apart, not {}",
+            arch::ENTRY_SPREAD
         );
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! The check of the kernel: it is formatted and linted like the library, and run on each of its machines.
 //!
-//! On a machine that counts instructions for time, each run with one CPU is the same, to the last byte of its report:
-//! the step runs it until two runs are alike. The emulator runs on one processor of the host: of 20 runs on two
-//! processors, 12 entered up to 7 of 10,000 interrupts late; of 60 runs on one processor, none did. While other
-//! programs ran, one run of 20 still entered an interrupt late, so a failed run is repeated; a fault of the kernel
-//! shows in every run.
+//! On a machine that counts instructions for time, each run with one CPU is the same, to the last byte of its report,
+//! and on aarch64 each run with several: the step runs it until two runs are alike. The emulator runs on one processor
+//! of the host, because its threads must not overtake each other (`docs/kernel.md`, "Exact time"). On a PC an interrupt
+//! may still be entered two instructions later than in another run, so a run is repeated; a fault of the kernel shows
+//! in every run.
 //!
 //! The kernels of all machines are built first, together. Each is kept under a name of its own, because cargo gives
 //! them the same name. Then two kernels run at a time, each on a processor of its own, and the longest runs begin
@@ -87,7 +87,11 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         let job = move |(&arch, image): (&Arch, &PathBuf)| Job {
             settings: settings(arch, cpus, test),
             image: image.clone(),
-            wanted,
+            wanted: match (arch, test) {
+                // Several CPUs print the same in each run there, too.
+                (Arch::Aarch64, None) => 2,
+                _ => wanted,
+            },
         };
         machines.iter().zip(images).map(job)
     });
