@@ -126,6 +126,10 @@ pub(crate) struct Local {
     pub(crate) is_tick_stopped: Note,
     /// True if the CPU is isolated: it receives no timers of other CPUs, and gives its own timers away.
     pub(crate) is_isolated: Note,
+    /// True if the hierarchy refused this CPU's last change of isolation.
+    pub(crate) is_refused: Note,
+    /// The CPUs that served others right after this CPU's last change of isolation.
+    pub(crate) available: Count,
     /// True if the CPU sleeps with its timer stopped. Set and taken by this CPU alone.
     #[cfg(target_arch = "x86_64")]
     pub(crate) is_deep: Note,

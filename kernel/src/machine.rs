@@ -252,20 +252,6 @@ impl Machine {
         arch::restore(before);
     }
 
-    /// Isolates the executing CPU: it takes no timers of other CPUs, and gives its own timers away.
-    pub(crate) fn isolate(&self) {
-        let left = self.tree.clear_available(self.here(), Leaving::Isolation);
-        left.expect("others are available");
-        self.host().here().is_isolated.leave();
-    }
-
-    /// Ends the isolation of the executing CPU, which is awake.
-    pub(crate) fn end_isolation(&self) {
-        self.host().here().is_isolated.set(false);
-        let joined = self.tree.set_available(self.here(), Presence::Awake);
-        joined.expect("it was prepared");
-    }
-
     /// Changes the purpose of the executing CPU, which has no tick at the moment.
     pub(crate) fn set_role(&self, role: Role) {
         let mut tick = self.ticks[arch::cpu()].state.lock(None);

@@ -22,6 +22,7 @@ mod heap;
 mod host;
 mod idle;
 mod interrupt;
+mod isolation;
 mod late;
 mod lock;
 mod machine;

@@ -274,9 +274,13 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
         let first = timer(Setup::new(), |_| Restart::No);
         let soon = Start::after(Span::from_secs(2));
         let _started = first.start(machine.timers, soon.pinned());
+        let isolated = machine.isolate_set(&|cpu| cpu == last);
+        ensure!(
+            isolated == Ok(1),
+            "CPU {last} is not isolated: {isolated:?}"
+        );
         machine.call_on(last, || {
             let machine = machine_of();
-            machine.isolate();
             let given_away = Pin::static_ref(&GIVEN_AWAY);
             let _started = given_away.start(machine.timers, Start::after(Span::from_secs(3)));
         });
@@ -286,7 +290,8 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
         idle::until_time(machine.now().saturating_add(Span::from_secs(60)));
         let interrupts = local.interrupts.get() - before;
         say!("  {all} timers elsewhere, {interrupts} interrupts on the isolated CPU in 60 s");
-        machine.call_on(last, || machine_of().end_isolation());
+        let joined = machine.isolate_set(&|_| false);
+        ensure!(joined == Ok(1), "CPU {last} stays isolated: {joined:?}");
         let on = FIRED_ON.get();
         ensure!(on != 0, "the timer that it gave away was lost");
         ensure!(on != 1 + last as u64, "it kept a timer that may move");

@@ -34,6 +34,7 @@ mod extended;
 mod hackbench;
 mod hotplug;
 mod interrupted;
+mod isolation;
 mod noise;
 mod quiet;
 mod reserved;
@@ -109,6 +110,7 @@ const TESTS: &[Test] = &[
     test("reserved", 1, 2, reserved::reserved),
     test("switches", 1, 5, switches::switches),
     test("embassy", 1, 2, embassy::embassy),
+    test("set", 4, 1, isolation::set),
     test("isolated", 4, 62, coarse::isolated),
     test("noise", 4, 130, noise::noise),
     test("lockless", 1, 2, coarse::lockless),

@@ -95,14 +95,12 @@ fn change_role(role: Role) {
     machine.start_tick();
 }
 
-/// Isolates the executing CPU: its tasks run without a tick, and it takes no timers of other CPUs.
-fn isolate() {
+/// Lets the tasks of the executing CPU run without a tick.
+fn stop_ticking() {
     change_role(Role::TicklessTasks);
-    machine().isolate();
 }
 
-fn join_again() {
-    machine().end_isolation();
+fn tick_again() {
     change_role(Role::Housekeeping);
 }
 
@@ -195,14 +193,21 @@ pub(super) fn noise(machine: &'static Machine, _parameters: &Parameters) -> Verd
     let (mut without, mut with) = (None, None);
     coarse::ticking(machine, || {
         without = Some(run(machine));
-        machine.call_on(last, isolate);
+        machine.call_on(last, stop_ticking);
+        let isolated = machine.isolate_set(&|cpu| cpu == last);
+        ensure!(
+            isolated == Ok(1),
+            "CPU {last} is not isolated: {isolated:?}"
+        );
         // One CPU counts for those whose tasks have no tick: this one, at its next tick, and then it does not stop.
         machine.count.set_tickless_tasks(true);
         let ticks = machine.host().here().ticks.get();
         coarse::wait_awake(|| machine.host().here().ticks.get() > ticks + 1);
         with = Some(run(machine));
         machine.count.set_tickless_tasks(false);
-        machine.call_on(last, join_again);
+        let joined = machine.isolate_set(&|_| false);
+        ensure!(joined == Ok(1), "CPU {last} stays isolated: {joined:?}");
+        machine.call_on(last, tick_again);
         Ok(())
     })?;
     say!("  a CPU computes 60 s, and others work:");
