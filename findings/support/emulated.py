@@ -127,8 +127,8 @@ class RiscvBoard(Board):
 
     COUNT, PLACE, LENGTH = 0xA, 0x20, 4
 
-    def __init__(self, machine, ram):
-        super().__init__(machine, ram, False)
+    def __init__(self, machine, ram, options=()):
+        super().__init__(machine, ram, False, options)
 
     @staticmethod
     def loop(ram, thumb):
@@ -166,3 +166,31 @@ class X86Board(Board):
 
     def read_port(self, port):
         return int(self._monitor(f"i /b {port}").split("=")[1], 16)
+
+
+class M68kBoard(Board):
+    """The same with a processor of m68k."""
+
+    COUNT, PLACE, LENGTH = 0x0, 0x11, 2
+    ORDER = "big"
+    INTERRUPTS, STATUS = 0x1, 0x10
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, False, ["-bios", "EMPTY"])
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "538066fc60fe", ram + 4
+
+    def take_interrupts(self, vector):
+        """Lets the processor take one interrupt, which it counts."""
+        handler, stack = self.ram + 0x20, self.ram + 0x1000
+        # Adds 1 to the second register, masks interrupts in the state to return to, and returns.
+        self._expect(f"M{handler:x},8:5281005707004e73")
+        self.write(vector, handler)
+        self.set_register(0xF, stack)
+        self.set_register(self.INTERRUPTS, 0)
+        self.set_register(self.STATUS, 0x2000)
+
+    def interrupts(self):
+        return self.register(self.INTERRUPTS)
