@@ -194,3 +194,28 @@ class M68kBoard(Board):
 
     def interrupts(self):
         return self.register(self.INTERRUPTS)
+
+
+class SparcBoard(Board):
+    """The same with a processor of 32-bit SPARC."""
+
+    COUNT, PLACE, LENGTH = 0x1, 0x44, 4
+    ORDER = "big"
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, False, ["-bios", "EMPTY"])
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "82a0600112bfffff010000001080000001000000", ram + 12
+
+    def begin(self):
+        super().begin()
+        # The address of the next instruction but one.
+        self.set_register(self.PLACE + 1, self.ram + 4)
+
+    def set_register(self, number, value):
+        # This processor's debugger sets all registers or none.
+        registers = bytearray.fromhex(self.command("g"))
+        registers[4 * number : 4 * number + 4] = value.to_bytes(4, self.ORDER)
+        self._expect("G" + registers.hex())
