@@ -219,3 +219,13 @@ class SparcBoard(Board):
         registers = bytearray.fromhex(self.command("g"))
         registers[4 * number : 4 * number + 4] = value.to_bytes(4, self.ORDER)
         self._expect("G" + registers.hex())
+
+
+class Riscv64Board(RiscvBoard):
+    """The same with a processor of 64-bit RISC-V."""
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, ["-bios", "none"])
+
+    def set_register(self, number, value):
+        self._expect(f"P{number:x}=" + value.to_bytes(8, self.ORDER).hex())
