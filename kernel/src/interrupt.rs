@@ -19,12 +19,12 @@ use core::fmt;
 use tickless_core::coarse::WheelKind;
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
-use tickless_core::time::Instant;
+use tickless_core::time::{Instant, Span};
 
 use crate::arch;
 use crate::console::last_line;
 use crate::exit::Code;
-use crate::host::Local;
+use crate::host::{Count, Local, Note};
 use crate::machine::{Machine, machine};
 use crate::user;
 
@@ -218,6 +218,50 @@ fn soft_stage(machine: &Machine, local: &Local) {
             let _pull = machine.tree.serve_remote(cpu, at.began, &mut budget);
         }
     }
+}
+
+/// The devices that did not fire, and that the watchdog had written again.
+pub(crate) static RESCUES: Count = Count::new();
+/// True if the watchdog has rescued devices since the last limit: one that does not fire twice ends the run.
+static IS_RESCUED: Note = Note::new();
+
+/// Lets the watchdog rescue devices once more.
+pub(crate) fn allow_rescue() {
+    IS_RESCUED.set(false);
+}
+
+/// Handles the watchdog, at `now`. Where the device of a CPU should have fired long ago, reports the device and has the
+/// CPU write it again; otherwise ends the run. Called on top of any code on a PC, so it takes no lock.
+pub(crate) fn watchdog(now: Instant) {
+    /// The time after which a device counts as one that does not fire.
+    const OVERDUE: Span = Span::from_millis(5);
+    /// The seconds in which the rescued timers have to come.
+    const SECONDS: u64 = 30;
+    if IS_RESCUED.is_there() {
+        wedged();
+    }
+    let machine = machine();
+    let is_dead = |cpu| machine.armed(cpu).saturating_add(OVERDUE) < now;
+    for (cpu, local) in machine.host().cpus().filter(|&(cpu, _)| is_dead(cpu)) {
+        IS_RESCUED.leave();
+        RESCUES.add(1);
+        last_line(format_args!(
+            "kernel: the device of CPU {cpu} did not fire at {}, and is written again",
+            machine.armed(cpu).as_nanos()
+        ));
+        local.is_kicked.leave();
+        arch::interrupt_cpu_on_top(cpu);
+    }
+    if !IS_RESCUED.is_there() {
+        wedged();
+    }
+    arch::set_watchdog(arch::counter() + SECONDS * u64::from(arch::kilohertz().0) * 1_000);
+}
+
+/// Handles the watchdog on top of any code of the CPU.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn watchdog_on_top() {
+    crate::clock::on_top(|| watchdog(machine().host().clock().now_on_top_of_writer()));
 }
 
 /// Ends a run that exceeded its guest time: a timer was lost, or a CPU waits for ever.

@@ -19,6 +19,14 @@ use crate::toolchain;
 const MANIFEST: &str = "kernel/Cargo.toml";
 /// The exit status of the kernel when all of its tests passed.
 const PASSED: i32 = 33;
+/// The tests that end a run badly on purpose, each with the exit status that it has to have.
+pub(crate) const BAD_ENDS: [(&str, i32); 5] = [
+    ("fails", 35),
+    ("panics", 37),
+    ("wedges", 39),
+    ("faults", 41),
+    ("no-such-test", 43),
+];
 /// The number of real seconds that a run may take. The kernel limits guest time itself; this limit is for a kernel that
 /// hangs without output.
 const LIMIT: &str = "300";
@@ -524,12 +532,19 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
             parameters.display()
         ))
         .emulated(limit, settings.icount, settings.lane)
-        .passes_with(PASSED)
+        .passes_with(code_of(settings.test.as_deref()))
+}
+
+/// Returns the exit status that a run of `test` has to have.
+fn code_of(test: Option<&str>) -> i32 {
+    let bad = BAD_ENDS.iter().find(|(name, _)| test == Some(name));
+    bad.map_or(PASSED, |&(_, code)| code)
 }
 
 /// Returns the `message` of a failed run, with the meaning of its exit code in front.
 pub(crate) fn explained(message: &str) -> String {
     let meaning = match message.rsplit(' ').next() {
+        Some("33") => "the kernel passed a test that should end it badly",
         Some("35") => "a test of the kernel failed",
         Some("37") => "the kernel panicked",
         Some("39") => "the kernel was wedged: its guest time was over",
@@ -545,7 +560,7 @@ pub(crate) fn explained(message: &str) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{Accel, Arch, Settings, emulation, explained, is_installed, parameters};
+    use super::{Accel, Arch, Settings, code_of, emulation, explained, is_installed, parameters};
 
     fn settings() -> Settings {
         Settings {
@@ -575,6 +590,13 @@ mod tests {
         );
         assert!(line.contains(" -icount shift=0,sleep=off -kernel image "));
         assert!(line.ends_with(" loader,file=page,addr=0x4fff0000,force-raw=on"));
+    }
+
+    #[test]
+    fn a_test_that_ends_badly_has_a_code_of_its_own() {
+        assert_eq!([None, Some("soft")].map(code_of), [33, 33]);
+        let bad = ["fails", "panics", "wedges", "faults", "no-such-test"];
+        assert_eq!(bad.map(|test| code_of(Some(test))), [35, 37, 39, 41, 43]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::console::say;
 use crate::exit::Code;
 use crate::host::{Count, Host};
 use crate::idle;
+use crate::interrupt;
 use crate::machine::Machine;
 use crate::parameters::Parameters;
 
@@ -43,6 +44,7 @@ mod switches;
 mod tasks;
 mod threads;
 mod traced;
+mod trouble;
 mod user;
 
 pub(crate) use embassy::pended;
@@ -63,6 +65,8 @@ struct Test {
     run: Function,
     /// True if the test runs only when it is named.
     is_extra: bool,
+    /// True if devices do not fire in this test. In any other test a device that does not fire is a failure.
+    is_rescued: bool,
 }
 
 /// Describes a test that runs only when its name is requested.
@@ -80,6 +84,7 @@ const fn test(name: &'static str, cpus: usize, seconds: u64, run: Function) -> T
         seconds,
         run,
         is_extra: false,
+        is_rescued: false,
     }
 }
 
@@ -118,6 +123,15 @@ const TESTS: &[Test] = &[
     test("broadcast", 2, 4, deep::broadcast),
     test("combined", 2, 5, clocks::combined),
     test("switch", 1, 10, clocks::switch),
+    Test {
+        is_rescued: true,
+        ..test("dead", 1, 2, trouble::dead)
+    },
+    test("absent", 1, 2, trouble::absent),
+    extra("fails", 1, 1, trouble::fails),
+    extra("panics", 1, 1, trouble::panics),
+    extra("faults", 1, 1, trouble::faults),
+    extra("wedges", 1, 1, trouble::wedges),
     extra("measure", 1, 30, switches::measure),
     extra("hackbench", 1, 60, hackbench::hackbench),
     extra("sizes", 1, 1, sizes::sizes),
@@ -175,7 +189,13 @@ pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
         limit(parameters, test.seconds);
         // No tick moves the record of time between tests: a device is up to 0.1 µs late for each second since.
         machine.host().clock().advance();
-        match (test.run)(machine, parameters) {
+        let rescues = interrupt::RESCUES.get();
+        let mut verdict = (test.run)(machine, parameters);
+        let rescued = interrupt::RESCUES.get() - rescues;
+        if rescued > 0 && !test.is_rescued {
+            verdict = verdict.and(Err(alloc::format!("{rescued} devices did not fire")));
+        }
+        match verdict {
             Ok(()) => {
                 say!("passed: {}", test.name);
                 passed += 1;
@@ -229,8 +249,9 @@ fn introduce(machine: &Machine, parameters: &Parameters) {
     );
 }
 
-/// Ends the run when more than `seconds` of guest time pass.
+/// Ends the run when more than `seconds` of guest time pass, and allows one rescue of devices that do not fire.
 fn limit(parameters: &Parameters, seconds: u64) {
+    interrupt::allow_rescue();
     let patience = if parameters.is_exact { 1 } else { PATIENCE };
     let counts = u64::from(arch::kilohertz().0) * 1_000 * seconds * patience;
     arch::set_watchdog(arch::counter() + counts);

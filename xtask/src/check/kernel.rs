@@ -22,8 +22,8 @@ use super::run::Run;
 use crate::files;
 use crate::invocation::Invocation;
 use crate::kernel::{
-    Accel, Arch, CONFORMANCE_TEST, Settings, TRACE_TEST, TRACED, building, explained, image,
-    lacking, running,
+    Accel, Arch, BAD_ENDS, CONFORMANCE_TEST, Settings, TRACE_TEST, TRACED, building, explained,
+    image, lacking, running,
 };
 
 /// The number of CPUs of the run that takes all tests.
@@ -77,24 +77,28 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     let first = &machines[..1];
     let conforming = kept(run, first, CONFORMANCE_TEST, &[CONFORMANCE_TEST])?;
     // The longest first.
-    let all = [
+    let long = [
         (&conforming, 1, Some(CONFORMANCE_TEST), 1),
         (&plain, 1, None, 2),
         (&plain, CPUS, None, 1),
         (&traced, CPUS, Some(TRACE_TEST), 1),
     ];
-    let jobs = all.iter().flat_map(|&(images, cpus, test, wanted)| {
-        let job = move |(&arch, image): (&Arch, &PathBuf)| Job {
-            settings: settings(arch, cpus, test),
-            image: image.clone(),
-            wanted: match (arch, test) {
-                // Several CPUs print the same in each run there, too.
-                (Arch::Aarch64, None) => 2,
-                _ => wanted,
-            },
-        };
-        machines.iter().zip(images).map(job)
-    });
+    let bad = BAD_ENDS.map(|(test, _)| (&plain, 1, Some(test), 1));
+    let jobs = long
+        .iter()
+        .chain(&bad)
+        .flat_map(|&(images, cpus, test, wanted)| {
+            let job = move |(&arch, image): (&Arch, &PathBuf)| Job {
+                settings: settings(arch, cpus, test),
+                image: image.clone(),
+                wanted: match (arch, test) {
+                    // Several CPUs print the same in each run there, too.
+                    (Arch::Aarch64, None) => 2,
+                    _ => wanted,
+                },
+            };
+            machines.iter().zip(images).map(job)
+        });
     let traces = run_all(run, jobs.collect())?;
     for (arch, lines) in traces {
         verify(run, arch, &lines)?;

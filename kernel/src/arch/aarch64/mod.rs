@@ -218,6 +218,11 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     barrier();
 }
 
+/// Sends an interrupt to `cpu`, on top of any other code of the executing CPU.
+pub(crate) fn interrupt_cpu_on_top(cpu: usize) {
+    interrupt_cpu(cpu);
+}
+
 /// Returns an entry of the page tables, without its lowest two bits. The kernel can never execute a page that user mode
 /// may write, whatever the entry says.
 fn entry(address: usize, purpose: Purpose) -> u64 {
@@ -305,7 +310,7 @@ pub(crate) fn init_cpu() {
     barrier();
 }
 
-/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`. The watchdog is
+/// Calls [`interrupt::watchdog`](crate::interrupt::watchdog) when the counter reaches `cycles`. The watchdog is
 /// the physical timer, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     write_register!("cntp_cval_el0", cycles);
@@ -372,10 +377,14 @@ extern "C" fn aarch64_interrupt(at: usize, state: u64) {
         crate::interrupt::stray();
         return;
     }
+    if number == WATCHDOG {
+        crate::interrupt::watchdog(crate::machine::machine().now());
+        write_register!("s3_0_c12_c12_1", which); // ICC_EOIR1_EL1
+        return;
+    }
     match number {
         TIMER => crate::interrupt::timer(entered, interrupted),
         IPI => crate::interrupt::ipi(entered),
-        WATCHDOG => crate::interrupt::wedged(),
         _ => crate::interrupt::stray(),
     }
     write_register!("s3_0_c12_c12_1", which); // ICC_EOIR1_EL1
@@ -401,6 +410,12 @@ extern "C" fn aarch64_user_trap(
         ACCESS => user::fault(format_args!("touches what it may not"), at, Some(address)),
         kind => user::fault(format_args!("causes exception {kind:#x}"), at, None),
     }
+}
+
+/// Reads memory that is not there.
+pub(crate) fn cause_fault() {
+    // SAFETY: *instructions*: nothing is read, because the exception ends the run.
+    unsafe { asm!("ldr {0}, [{0}]", inout(reg) !7_u64 => _, options(nostack, readonly)) };
 }
 
 /// Handles every exception that is not an interrupt: ends the run.

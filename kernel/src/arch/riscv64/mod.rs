@@ -230,6 +230,11 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     let _error = firmware(0x73_5049, 0, [1, hart_of(cpu), 0]);
 }
 
+/// Sends an interrupt to `cpu`, on top of any other code of the executing CPU.
+pub(crate) fn interrupt_cpu_on_top(cpu: usize) {
+    interrupt_cpu(cpu);
+}
+
 /// Returns an entry of the page tables that maps memory.
 fn entry(address: usize, purpose: Purpose) -> u64 {
     const READ: u64 = 1 << 1;
@@ -268,7 +273,7 @@ pub(crate) fn init_cpu() {
     write_register!("sie", SOFTWARE_BIT | TIMER_BIT | EXTERNAL_BIT);
 }
 
-/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`. The watchdog is
+/// Calls [`interrupt::watchdog`](crate::interrupt::watchdog) when the counter reaches `cycles`. The watchdog is
 /// the alarm of the real-time clock, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     let ahead = (cycles - counter()) * (1_000_000 / u64::from(KILOHERTZ.0));
@@ -320,6 +325,20 @@ extern "C" fn riscv64_entry(cpu: usize, hart: usize) -> ! {
     crate::kernel_entry(cpu)
 }
 
+/// Ends the interrupt of the watchdog, at the interrupt controller and at the clock.
+fn take_watchdog() {
+    let claim = CONTROLLER + 0x20_0004 + 0x1000 * (2 * hart_of(0) + 1);
+    let number = load(claim);
+    store(CLOCK + 0x1c, 1);
+    store(claim, number);
+}
+
+/// Reads memory that is not there.
+pub(crate) fn cause_fault() {
+    // SAFETY: *instructions*: nothing is read, because the exception ends the run.
+    unsafe { asm!("ld {0}, 0({0})", inout(reg) !7_u64 => _, options(nostack, readonly)) };
+}
+
 /// Handles every trap except system calls and faults of user mode, with interrupts masked.
 #[unsafe(no_mangle)]
 extern "C" fn riscv64_trap(cause: u64, at: usize, value: u64, status: u64) {
@@ -337,7 +356,11 @@ extern "C" fn riscv64_trap(cause: u64, at: usize, value: u64, status: u64) {
             unsafe { asm!("csrc sip, {}", in(reg) SOFTWARE_BIT, options(nostack)) };
             crate::interrupt::ipi(entered);
         }
-        EXTERNAL => crate::interrupt::wedged(),
+        EXTERNAL => {
+            take_watchdog();
+            crate::interrupt::watchdog(crate::machine::machine().now());
+            return;
+        }
         _ => crate::interrupt::fault(format_args!("trap {cause:#x} at {at:#x}, value {value:#x}")),
     }
     crate::interrupt::exit(interrupted);

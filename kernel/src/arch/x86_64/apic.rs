@@ -170,6 +170,18 @@ pub(super) fn send(id: u32, command: Command) {
     restore(before);
 }
 
+/// Does as [`send`] on top of any other code, which finds the register for the addressee as it left it: an NMI may come
+/// between the two writes of `send`.
+pub(super) fn send_on_top(id: u32, command: Command) {
+    if is_extended() {
+        send(id, command);
+        return;
+    }
+    let before = read(COMMAND_HIGH);
+    send(id, command);
+    write(COMMAND_HIGH, before);
+}
+
 /// Routes `pin` of the shared controller at `place`, so that it interrupts the CPU `id`. An NMI has no vector.
 pub(super) fn route(place: u64, pin: u32, id: u32, command: Command) {
     let place = place as usize;

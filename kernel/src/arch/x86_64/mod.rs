@@ -310,6 +310,13 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     }
 }
 
+/// Sends an interrupt to `cpu`, on top of any other code of the executing CPU, which may be sending one.
+pub(crate) fn interrupt_cpu_on_top(cpu: usize) {
+    if let Some(id) = apic::id_of(cpu) {
+        apic::send_on_top(id, Command::Interrupt(segments::CALL));
+    }
+}
+
 /// Sends an interrupt to `cpu` that no mask holds back.
 pub(crate) fn interrupt_masked(cpu: usize) {
     if let Some(id) = apic::id_of(cpu) {
@@ -358,7 +365,7 @@ pub(crate) fn init_cpu() {
     stop_device();
 }
 
-/// Ends the run with [`interrupt::wedged`](crate::interrupt::wedged) when the counter reaches `cycles`. The watchdog is
+/// Calls [`interrupt::watchdog`](crate::interrupt::watchdog) when the counter reaches `cycles`. The watchdog is
 /// a comparator of the HPET, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     // Relaxed: the CPU that the watchdog interrupts is this one. Without a limit it leaves the comparator alone.
@@ -659,7 +666,8 @@ extern "C" fn x86_64_nmi() {
     // Relaxed: see `set_watchdog`.
     let limit = LIMIT.load(Ordering::Relaxed);
     if counter() >= limit {
-        crate::interrupt::wedged();
+        crate::interrupt::watchdog_on_top();
+        return;
     }
     if limit != u64::MAX && cpu() == 0 {
         // An emulator's comparator may be early.
@@ -688,6 +696,12 @@ extern "C" fn x86_64_user_fault(vector: u64, code: u64, at: usize, address: usiz
             None,
         ),
     }
+}
+
+/// Reads memory that is not there.
+pub(crate) fn cause_fault() {
+    // SAFETY: *instructions*: nothing is read, because the exception ends the run.
+    unsafe { asm!("mov {0}, [{0}]", inout(reg) 1_u64 << 46 => _, options(nostack, readonly)) };
 }
 
 /// Handles every exception of the kernel except the NMI.
