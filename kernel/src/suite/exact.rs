@@ -231,6 +231,48 @@ pub(super) fn moved(machine: &'static Machine, _parameters: &Parameters) -> Verd
     Ok(())
 }
 
+/// A timer that is due while interrupts are masked, and is cancelled, does not fire: the interrupt that comes all the
+/// same on a PC finds nothing to do, and writes no device.
+pub(super) fn withdrawn(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    const TIMES: u64 = 100;
+    let fired = kept(Count::new());
+    let local = machine.host().here();
+    let one = timer(Setup::new(), move |_| {
+        fired.add(1);
+        Restart::No
+    });
+    let (interrupts, writes) = (local.timer_interrupts.get(), local.device_writes.get());
+    for _ in 0..TIMES {
+        let before = arch::mask();
+        let _started = one.start(machine.timers, Start::after(Span::from_micros(10)).pinned());
+        let later = machine.now().saturating_add(Span::from_micros(50));
+        while machine.now() < later {
+            arch::relax();
+        }
+        let cancel = one.try_cancel(machine.timers);
+        arch::restore(before);
+        ensure!(cancel == TryCancel::Removed, "the cancel says {cancel:?}");
+        let armed = machine.armed(arch::cpu());
+        ensure!(
+            armed == Instant::FOREVER,
+            "the device is armed for {} with no timer left",
+            armed.as_nanos()
+        );
+    }
+    let interrupts = local.timer_interrupts.get() - interrupts;
+    let writes = local.device_writes.get() - writes;
+    say!("  {TIMES} withdrawn under a mask: {interrupts} interrupts, {writes} writes");
+    ensure!(fired.get() == 0, "{} fired", fired.get());
+    let stale = if arch::takes_back() { 0 } else { TIMES };
+    ensure!(
+        interrupts == stale || !parameters.is_exact,
+        "{interrupts} interrupts, not {stale}"
+    );
+    // A start writes once, and so does a cancel: an interrupt that finds nothing to do does not.
+    ensure!(writes == 2 * TIMES, "{writes} writes, not {}", 2 * TIMES);
+    Ok(())
+}
+
 /// A task starts and cancels timers while another timer fires every five microseconds and interrupts the task at any
 /// instruction.
 pub(super) fn storm(machine: &'static Machine, parameters: &Parameters) -> Verdict {

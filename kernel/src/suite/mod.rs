@@ -94,6 +94,7 @@ const TESTS: &[Test] = &[
     test("order", 1, 1, exact::order),
     test("soft", 1, 1, exact::soft),
     test("moved", 1, 1, exact::moved),
+    test("withdrawn", 1, 1, exact::withdrawn),
     test("storm", 1, 1, exact::storm),
     test("sweep", 1, 1, exact::sweep),
     #[cfg(target_arch = "x86_64")]
