@@ -196,7 +196,16 @@ class M68kBoard(Board):
         return self.register(self.INTERRUPTS)
 
 
-class SparcBoard(Board):
+class AllRegistersBoard(Board):
+    """The same with a debugger that sets all registers or none."""
+
+    def set_register(self, number, value):
+        registers = bytearray.fromhex(self.command("g"))
+        registers[4 * number : 4 * number + 4] = value.to_bytes(4, self.ORDER)
+        self._expect("G" + registers.hex())
+
+
+class SparcBoard(AllRegistersBoard):
     """The same with a processor of 32-bit SPARC."""
 
     COUNT, PLACE, LENGTH = 0x1, 0x44, 4
@@ -214,12 +223,6 @@ class SparcBoard(Board):
         # The address of the next instruction but one.
         self.set_register(self.PLACE + 1, self.ram + 4)
 
-    def set_register(self, number, value):
-        # This processor's debugger sets all registers or none.
-        registers = bytearray.fromhex(self.command("g"))
-        registers[4 * number : 4 * number + 4] = value.to_bytes(4, self.ORDER)
-        self._expect("G" + registers.hex())
-
 
 class Riscv64Board(RiscvBoard):
     """The same with a processor of 64-bit RISC-V."""
@@ -229,3 +232,44 @@ class Riscv64Board(RiscvBoard):
 
     def set_register(self, number, value):
         self._expect(f"P{number:x}=" + value.to_bytes(8, self.ORDER).hex())
+
+
+class MicroBlazeBoard(AllRegistersBoard):
+    """The same with a processor of MicroBlaze."""
+
+    COUNT, PLACE, LENGTH = 0x3, 0x20, 4
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, False)
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "ffff6330fcff23bc000000b8", ram + 8
+
+
+class RxBoard(AllRegistersBoard):
+    """The same with a processor of RX."""
+
+    COUNT, PLACE, LENGTH = 0x1, 0x13, 1
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, False, ["-bios", "EMPTY"])
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "601121fe2e00", ram + 4
+
+
+class AvrBoard(Board):
+    """The same with a processor of AVR, which never executes anything. Its data begins at `DATA`."""
+
+    DATA = 0x800000
+
+    def __init__(self, machine):
+        super().__init__(machine, 0, False)
+
+    def read_data(self, address):
+        return self.read(self.DATA + address, 1)
+
+    def write_data(self, address, value):
+        self.write(self.DATA + address, value, 1)
