@@ -273,3 +273,33 @@ class AvrBoard(Board):
 
     def write_data(self, address, value):
         self.write(self.DATA + address, value, 1)
+
+
+class LoongArchBoard(Board):
+    """The same with a processor of 64-bit LoongArch, which executes other instructions as well."""
+
+    COUNT, PLACE, LENGTH = 0x4, 0x21, 4
+
+    def __init__(self, machine, ram):
+        super().__init__(machine, ram, False, ["-bios", "EMPTY"])
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "84fcff0280fcff5f00000050", ram + 8
+
+    def set_register(self, number, value):
+        self._expect(f"P{number:x}=" + value.to_bytes(8, self.ORDER).hex())
+
+    def execute(self, instructions, register, value=0):
+        """Executes the instructions with a value in the register, and returns what is in it behind them."""
+        place = self.ram + 0x100
+        for index, instruction in enumerate(instructions):
+            self.write(place + 4 * index, instruction)
+        self.set_register(register, value)
+        self.set_register(self.PLACE, place)
+        end = place + 4 * len(instructions)
+        # The processor comes to the breakpoint before it executes what is there.
+        self._expect(f"Z0,{end:x},{self.LENGTH}")
+        self.command("c")
+        self._expect(f"z0,{end:x},{self.LENGTH}")
+        return self.register(register)
