@@ -6,9 +6,9 @@
 # Expected before the first run, by the data sheet of the 82C54: in mode 1 the output is high, falls when the gate
 # rises, and rises again when the count is over. With the BCD bit of the control word, a count written as 0x9000 is 9000
 # clocks long. In mode 0 a count stands still while the gate is low.
-# Seen on the board pc: in mode 1 the output stays high while the count goes on, and is low behind its end for ever. With
-# the BCD bit, which the status shows, 0x9000 is 36,864 clocks long. In mode 0 channel 2
-# counts while its gate is low.
+# Seen on the board pc: in mode 1 the output stays high while the count goes on, and is low behind its end for ever.
+# With the BCD bit, which the status shows, 0x9000 is 36,864 clocks long. In mode 0 channel 2 counts while its gate is
+# low.
 #
 # For a user: code that measures a time with channel 2, as the calibration of other clocks does, passes on this board
 # although it never opens the gate. Use binary counts, and mode 0 with the gate open, which count as described.

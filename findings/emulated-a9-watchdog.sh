@@ -4,14 +4,14 @@
 # Version: Debian's qemu-system-arm 1:7.2+dfsg-7+deb12u18+b3.
 #
 # Expected before the first run, by the reference manual of the Cortex-A9 MPCore (chapter 4): once its mode bit is set,
-# the watchdog resets the processor when its count ends, and says so in its reset status register. Only two magic numbers
-# in the disable register, in order, bring it back to the mode of a timer.
+# the watchdog resets the processor when its count ends, and says so in its reset status register. Only two magic
+# numbers in the disable register, in order, bring it back to the mode of a timer.
 # Seen: on the board xilinx-zynq-a9 the mode bit is set when it is read, the count ends, the interrupt flag of the timer
 # mode comes, and the processor goes on with the reset status clear. Clearing the mode bit, or the whole control
 # register, works without the magic numbers.
 #
-# For a user: a test that a hung program is reset cannot pass on this board, and a program that loses its
-# watchdog by a stray write is not found out. Test the reset with another watchdog, or on the machine.
+# For a user: a test that a hung program is reset cannot pass on this board, and a program that loses its watchdog by a
+# stray write is not found out. Test the reset with another watchdog, or on the machine.
 #
 # Exits with 0 while that is so, with 1 once an answer differs, with 3 where packages are missing.
 set -euo pipefail

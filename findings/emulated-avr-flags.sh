@@ -4,7 +4,8 @@
 # Version: Debian's qemu-system-misc 1:7.2+dfsg-7+deb12u18+b3.
 #
 # Expected before the first run, by the data sheets of the ATmega328P and ATmega2560 (timer interrupt flag register): a
-# flag is cleared by writing a 1 to it, and zeros change nothing. Programs that poll write a 1, start the timer, and wait.
+# flag is cleared by writing a 1 to it, and zeros change nothing. Programs that poll write a 1, start the timer, and
+# wait.
 # Seen: on the boards uno and mega2560 the register of timer 1, whose clock is stopped, holds what was written last. A 1
 # sets a flag that was clear, and a 0 clears it.
 #

@@ -4,8 +4,8 @@
 # Version: Debian's qemu-system-x86 1:7.2+dfsg-7+deb12u18+b3.
 #
 # Expected before the first run: a one-shot comparator fires when the main counter equals it, as the specification of
-# the device (IA-PC HPET 1.0a, 2.3.9) says. A comparator that the counter has passed waits until the counter has wrapped.
-# A comparator of 32 bits that is 0x90000000 ticks ahead waits for 24 seconds.
+# the device (IA-PC HPET 1.0a, 2.3.9) says. A comparator that the counter has passed waits until the counter has
+# wrapped. A comparator of 32 bits that is 0x90000000 ticks ahead waits for 24 seconds.
 # Seen: on the board pc, a comparator behind the counter fires at once with 32 and 64 bits. So does one that is more
 # than half the range ahead: in 32-bit mode all deadlines from 21.5 seconds on, at 10 ns a tick.
 #

@@ -3,14 +3,15 @@
 #
 # Version: Debian's qemu-system-misc 1:7.2+dfsg-7+deb12u18+b3.
 #
-# Expected before the first run, by the reference manual of LoongArch (volume 1, 7.6): a timer that is not periodic stops
-# at 0, where its value register stays. The value that `rdtime.d` reads is the counter plus the compensation register CNTC.
-# Seen: on the board virt the value falls to the end of the count. From then on it is about 2^64 / 10, and goes on falling.
-# It is so as well after the enable bit has been cleared in mid-count. CNTC holds what is written to it, and `rdtime.d`
-# takes no notice.
+# Expected before the first run, by the reference manual of LoongArch (volume 1, 7.6): a timer that is not periodic
+# stops at 0, where its value register stays. The value that `rdtime.d` reads is the counter plus the compensation
+# register CNTC.
+# Seen: on the board virt the value falls to the end of the count. From then on it is about 2^64 / 10, and goes on
+# falling. It is so as well after the enable bit has been cleared in mid-count. CNTC holds what is written to it, and
+# `rdtime.d` takes no notice.
 #
-# For the author of a driver: the time that is left of a timer is the value only while the enable bit is set and the value
-# is at most the count. To move the time of a processor on this board, add in software.
+# For the author of a driver: the time that is left of a timer is the value only while the enable bit is set and the
+# value is at most the count. To move the time of a processor on this board, add in software.
 #
 # Exits with 0 while that is so, with 1 once an answer differs, with 3 where packages are missing.
 set -euo pipefail

@@ -6,8 +6,8 @@
 # Expected before the first run, by the hardware manual of the RX62N (chapter on the compare match timer): the start bit
 # lets a channel count from 0 to the compare constant and begin again. Its control register holds the clock and the
 # interrupt enable bit.
-# Seen: on the board gdbsim-r5f562n8 both channels of unit 0 stay at the count that they are given, with all four clocks.
-# The control register reads as the start register, and what is written to it is lost.
+# Seen: on the board gdbsim-r5f562n8 both channels of unit 0 stay at the count that they are given, with all four
+# clocks. The control register reads as the start register, and what is written to it is lost.
 #
 # For a user: the timer of this board that works is the 8-bit one.
 #

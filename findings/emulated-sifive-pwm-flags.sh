@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The compare flags of QEMU's SiFive PWM, which are its outputs, stay set below the compare value without the sticky bit.
+# The compare flags of QEMU's SiFive PWM, which are its outputs, do not fall with the counter.
 #
 # Version: Debian's qemu-system-misc 1:7.2+dfsg-7+deb12u18+b3.
 #
 # Expected before the first run, by the manual of the FU540-C000 (chapter on the PWM): a compare flag is set while the
 # scaled counter is at or above the compare value. Only the sticky bit keeps it when the counter begins again.
 # Seen: on the board sifive_u the flag of channel 1 is set when the counter has passed the value. With the sticky bit
-# clear, and the counter back at 0, it stays set until a write clears it. Cleared by hand it stays clear below the value.
+# clear, and the counter back at 0, it stays set until a write clears it. Cleared by hand it stays clear below the
+# value.
 #
 # For a user: an output of this PWM rises once and stays, and an interrupt of it is a level that does not go. Clear the
 # flags by hand on this board, as with the sticky bit.

@@ -5,12 +5,12 @@
 #
 # Expected before the first run: timer 1, loaded once in one-shot mode and let through by the interrupt enable register,
 # interrupts the processor when its count ends, as the data sheet of the R6522 says of both modes.
-# Seen: on the board q800 the free-running mode does so, and so does timer 2. In the one-shot mode of timer 1 no interrupt
-# comes while the processor waits, for 30 times as long as the count. The flag register then shows timer 1 all the same,
-# and that some interrupt is due.
+# Seen: on the board q800 the free-running mode does so, and so does timer 2. In the one-shot mode of timer 1 no
+# interrupt comes while the processor waits, for 30 times as long as the count. The flag register then shows timer 1 all
+# the same, and that some interrupt is due.
 #
-# For the author of a driver: on this board arm one event with timer 2, which has only that mode, or with the free-running
-# mode, and stop it in its interrupt. A driver that polls sees no difference.
+# For the author of a driver: on this board arm one event with timer 2, which has only that mode, or with the
+# free-running mode, and stop it in its interrupt. A driver that polls sees no difference.
 #
 # Exits with 0 while that is so, with 1 once an answer differs, with 3 where packages are missing.
 set -euo pipefail
