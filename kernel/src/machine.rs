@@ -381,7 +381,7 @@ impl HierarchyHost<WIDTH_DEFAULT> for Nodes {
     fn step(&self, step: Step) {
         let host = self.timers.platform();
         if host.is_traced() {
-            host.trace(Event::Hierarchy { step });
+            host.trace(Event::Hierarchy { tree: 0, step });
         }
     }
 }

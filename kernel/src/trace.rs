@@ -170,7 +170,7 @@ fn write(entry: &Entry, numbers: &mut Numbers) -> bool {
 fn write_tree(tree: &Hierarchy<impl HierarchyHost<WIDTH_DEFAULT>>, time: i64) -> u64 {
     let mut lines = 0;
     tree.for_each_setting(|setting| {
-        say!("trace: {}", setting.line(time));
+        say!("trace: {}", setting.line(0, time));
         lines += 1;
     });
     lines

@@ -21,8 +21,9 @@ const ROUNDS: u64 = 40;
 /// A time that is longer than any wait on a busy machine.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Records timers of three threads, one of which fires its own timers: sleeps that fire, timeouts that are cancelled, a
-/// callback that restarts its timer, and a timer that is started, moved and cancelled. Writes the trace to `my.jsonl`.
+/// Records timers of five threads, three of which are workers: sleeps that fire, timeouts that are cancelled, a
+/// callback that restarts its timer, and a timer that is started, moved and cancelled. Two of the workers sleep most of
+/// the time, so that one fires the timers of the other. Writes the trace to `my.jsonl`.
 fn record(events: usize) -> Place {
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let waits = pin!(HrTimer::new(|_| Restart::No));
@@ -33,6 +34,8 @@ fn record(events: usize) -> Place {
     thread::scope(|scope| {
         scope.spawn(|| naps(false));
         scope.spawn(|| naps(true));
+        scope.spawn(|| rests(3));
+        scope.spawn(|| rests(5));
         scope.spawn(|| {
             let timer = pin!(HrTimer::new(|_| Restart::No));
             for round in 0..ROUNDS {
@@ -61,6 +64,15 @@ fn naps(is_worker: bool) {
     } else {
         smol::future::block_on(all);
     }
+}
+
+fn rests(millis: u64) {
+    let all = async {
+        for round in 0..ROUNDS / 2 {
+            coarse::sleep(Duration::from_millis(millis + round % 3)).await;
+        }
+    };
+    Worker::new().expect("this thread is none").block_on(all);
 }
 
 /// Changes the trace. The last line is made correct again, except that its digest is removed.
@@ -94,7 +106,13 @@ fn a_trace_of_a_program_is_found_good() {
     ]);
     assert_eq!(end(&output), (Some(0), String::new()));
     let out = text(&output.stdout);
-    for promise in ["never_early", "never_lost", "bounded_late"] {
+    for promise in [
+        "never_early",
+        "never_lost",
+        "bounded_late",
+        "one_migrator",
+        "covered",
+    ] {
         let row = out.lines().find(|line| line.starts_with(promise));
         assert!(row.is_some_and(|row| row.ends_with("kept")), "{out}");
     }
@@ -130,6 +148,19 @@ fn a_trace_that_was_changed_is_not() {
     let output = verify();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("is cancelled, and was not started"));
+    // The workers promised to wake up for nothing.
+    change(&place, |lines| {
+        for line in lines {
+            let promise = "\"event\":\"tmigr_cpu_wakeup\"";
+            if line.contains(promise) && line.ends_with(",\"tree\":1}") {
+                let (start, _) = line.split_once("\"wakeup\"").expect("it has the key");
+                *line = format!("{start}\"wakeup\":null,\"tree\":1}}");
+            }
+        }
+    });
+    let output = verify();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("and none promised"));
     // A line less, and nothing else: the file says itself that it is another one.
     let file = fs::read_to_string(place.path("my.jsonl")).expect("it is there");
     let mut lines: Vec<&str> = file.lines().collect();

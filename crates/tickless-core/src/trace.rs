@@ -228,6 +228,8 @@ pub enum Event {
     ///
     /// [`HierarchyHost::step`]: crate::hierarchy::HierarchyHost::step
     Hierarchy {
+        /// The number of the hierarchy; 0 on a host with one.
+        tree: u32,
         /// The step.
         step: Step,
     },

@@ -5,9 +5,10 @@
 //! cargo tickless verify my.jsonl --chrome my.json --ftrace my.txt
 //! ```
 //!
-//! Three threads have exact and coarse timers, as futures and as callbacks. Some timers fire, some are moved, and most
-//! of the timeouts are cancelled. A second argument limits the events of each thread: then some events are lost, and
-//! `verify` reports that the trace is incomplete.
+//! Five threads have exact and coarse timers, as futures and as callbacks. Some timers fire, some are moved, and most
+//! of the timeouts are cancelled. Two of the threads are workers that rest most of the time: the trace shows which of
+//! them looks after the timers of the other. A second argument limits the events of each thread: then some events are
+//! lost, and `verify` reports that the trace is incomplete.
 #![expect(clippy::print_stdout, reason = "an example shows something")]
 
 use std::error::Error;
@@ -38,6 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         scope.spawn(|| block_on(naps()));
         scope.spawn(|| block_on(requests()));
         scope.spawn(beats);
+        scope.spawn(|| rests(Duration::from_millis(3)));
+        scope.spawn(|| rests(Duration::from_millis(5)));
     });
     let trace = recording.stop();
 
@@ -64,6 +67,18 @@ async fn requests() {
         let _ = coarse::timeout(Duration::from_secs(30), answer).await;
     }
     let _ = coarse::timeout(Duration::from_millis(2), std::future::pending::<()>()).await;
+}
+
+/// Rests on a worker, again and again.
+fn rests(rest: Duration) {
+    let Ok(worker) = Worker::new() else {
+        return;
+    };
+    worker.block_on(async {
+        for _ in 0..ROUNDS / 5 {
+            coarse::sleep(rest).await;
+        }
+    });
 }
 
 /// Starts a timer whose callback restarts it, on a thread that fires its own timers.

@@ -25,12 +25,16 @@
 //!
 //! # What is recorded
 //!
-//! The recording has each start, cancel, expiry and move of a timer, and each write of a deadline to the operating
-//! system or the expiry thread. A sleep that is reset to a later time keeps its place until it comes to the front of
-//! its queue, so the trace shows the start for the new time only then. Timers of paused clocks are left out.
+//! The recording has each start, cancel, expiry and move of a timer, each write of a deadline to the operating system
+//! or the expiry thread, and each step in the hierarchies by which a thread finds the due timers of another one. A
+//! sleep that is reset to a later time keeps its place until it comes to the front of its queue, so the trace shows the
+//! start for the new time only then. Timers of paused clocks are left out.
 //!
 //! The number of a timer belongs to its memory: two sleeps that lie at the same address one after the other have the
 //! same number. For a timer that was queued when the recording began, the trace says only that it was queued.
+//!
+//! There are several hierarchies, with numbers in the trace: 0 has the threads whose timers the expiry thread fires, 1
+//! has the workers, and each further one the threads of a runtime with a reactor.
 //!
 //! # Limits
 //!
@@ -53,12 +57,14 @@ use std::thread;
 use std::time::Duration;
 
 use tickless_core::time::Instant;
-use tickless_core::trace::line::{FORMAT, Line, Number, Subject, VERSION};
+use tickless_core::trace::line::{FORMAT, Line, Number, Setting, Subject, VERSION};
 use tickless_core::trace::{Event, TimerId};
 
+use crate::host::platform::record_member;
 use crate::host::process;
 use crate::host::recording::{self, Entry};
 use crate::host::registry::{bases, timers};
+use crate::host::remote::reactors;
 use crate::host::thread::now_lower;
 use crate::host::tick::TICK;
 
@@ -70,16 +76,19 @@ const LOOKS: u32 = 1_000;
 #[derive(Clone, Debug)]
 pub struct Options {
     events: usize,
+    hierarchy: bool,
     late_max: Duration,
     name: String,
 }
 
 impl Options {
-    /// Makes the default settings: memory for 16,384 events of each thread, and a timer may be a second late.
+    /// Makes the default settings: memory for 16,384 events of each thread, the events of the hierarchies, and a timer
+    /// may be a second late.
     #[must_use]
     pub fn new() -> Self {
         Self {
             events: 1 << 14,
+            hierarchy: true,
             late_max: Duration::from_secs(1),
             name: "program".to_owned(),
         }
@@ -90,6 +99,15 @@ impl Options {
     #[must_use]
     pub fn events_per_thread(mut self, events: usize) -> Self {
         self.events = events;
+        self
+    }
+
+    /// Sets whether the recording has the events of the hierarchies, in which threads find the due timers of others.
+    /// These are two thirds of all events where most sleeps end. Without them `verify` does not check whether each
+    /// timer of a sleeping thread is looked after.
+    #[must_use]
+    pub fn hierarchy(mut self, is_recorded: bool) -> Self {
+        self.hierarchy = is_recorded;
         self
     }
 
@@ -137,6 +155,7 @@ pub struct Recording {
     first: u64,
     /// The number of the process, among the processes that forks made, when the recording began.
     forks: u32,
+    hierarchy: bool,
     late_max: Duration,
     name: String,
     before: Before,
@@ -163,16 +182,24 @@ struct Before {
 pub fn start(options: &Options) -> Result<Recording, StartError> {
     // Before: what makes the first timers of a process is no event.
     let timers = timers();
-    let first = recording::begin(options.events).ok_or(StartError::AlreadyRecording)?;
+    let first =
+        recording::begin(options.events, options.hierarchy).ok_or(StartError::AlreadyRecording)?;
     let mut queued = HashSet::new();
     for base in bases() {
         timers.for_each_queued(base.cpu(), |timer, is_exact| {
             queued.insert((timer.0, is_exact));
         });
     }
+    if options.hierarchy {
+        for tree in reactors::all_trees() {
+            let number = tree.host().purpose.number();
+            tree.for_each_available(|cpu, wakeup| record_member(number, cpu, wakeup));
+        }
+    }
     Ok(Recording {
         first,
         forks: process::forks(),
+        hierarchy: options.hierarchy,
         late_max: options.late_max,
         name: options.name.clone(),
         before: Before {
@@ -206,6 +233,7 @@ impl Recording {
                 entries: Vec::new(),
                 lost: 0,
                 threads,
+                settings: Vec::new(),
                 ended,
                 before,
                 late_max: self.late_max,
@@ -216,6 +244,12 @@ impl Recording {
         let entries = collect(self.first, end);
         let drawn = end - self.first - 1;
         let lost = drawn - entries.len() as u64;
+        // Behind the last event: a group and its place in the tree stay what they are once they exist.
+        let mut settings = Vec::new();
+        for tree in reactors::all_trees().filter(|_| self.hierarchy) {
+            let number = tree.host().purpose.number();
+            tree.for_each_setting(|setting| settings.push((number, setting)));
+        }
         let ended = match entries.last() {
             Some(last) if lost > 0 => last.time,
             // A thread may know the time a little better.
@@ -226,6 +260,7 @@ impl Recording {
             entries,
             lost,
             threads,
+            settings,
             ended,
             before,
             late_max: self.late_max,
@@ -278,6 +313,8 @@ pub struct Trace {
     lost: u64,
     /// The exclusive upper bound of the numbers of threads.
     threads: usize,
+    /// The parts of the trees at the end, and the number of the tree of each.
+    settings: Vec<(u32, Setting)>,
     ended: Instant,
     before: Before,
     late_max: Duration,
@@ -324,6 +361,10 @@ impl Trace {
             env!("CARGO_PKG_VERSION"),
             self.threads,
         ))?;
+        let began = self.entries.first().map_or(self.ended, |entry| entry.time);
+        for (tree, setting) in &self.settings {
+            out.line(format_args!("{}", setting.line(*tree, began.as_nanos())))?;
+        }
         let mut numbers = Numbers::default();
         for entry in &self.entries {
             self.write_event(entry, &mut numbers, &mut out)?;

@@ -688,8 +688,8 @@ fn timers_that_a_turn_has_started_set_the_descriptor_once() {
             };
             let mut sets: Vec<_> = (0..ROUNDS).map(|_| sets_of_a_round()).collect();
             sets.sort_unstable();
-            // Where the runtime does not get a CPU, the expiry thread fires them, and each task sets it: on a busy machine
-            // in most of the rounds.
+            // Where the runtime does not get a CPU, the expiry thread fires them, and each task sets it: on a busy
+            // machine in most of the rounds.
             assert!(sets[0] <= 5, "{sets:?} for {TASKS} tasks");
         },
     );

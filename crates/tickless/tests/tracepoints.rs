@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
-use tickless::time;
 use tickless::tracepoints::{self, Options, Recording, StartError, Trace};
 use tickless::wheel::WheelTimer;
+use tickless::{Worker, coarse, time};
 
 /// A lock of the tests, because a process has one recording at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -83,6 +83,63 @@ fn each_timer_is_there_from_its_start_to_its_end() {
     assert!(count(&lines, "timer_start") >= 1, "{lines:#?}");
     assert!(count(&lines, "timer_cancel") >= 1, "{lines:#?}");
     assert!(count(&lines, "hrtimer_rearm") >= 1, "{lines:#?}");
+}
+
+/// Two workers rest most of the time. The recording begins behind the arrival of one of them.
+#[test]
+fn who_looks_after_the_timers_of_whom_is_there() {
+    let _alone = alone();
+    let record = |options: &Options| {
+        let recording = Mutex::new(None);
+        thread::scope(|scope| {
+            for number in 0..2 {
+                let recording = &recording;
+                scope.spawn(move || {
+                    let worker = Worker::new().expect("this thread is none");
+                    if number == 0 {
+                        *recording.lock().expect("no panic") = Some(start(options));
+                    }
+                    worker.block_on(async {
+                        for _ in 0..20 {
+                            coarse::sleep(Duration::from_millis(2 + number)).await;
+                        }
+                    });
+                });
+            }
+        });
+        let recording = recording.into_inner().expect("no panic");
+        lines(&recording.expect("it began").stop())
+    };
+    let all = record(&Options::new());
+    let of_workers: Vec<_> = all
+        .iter()
+        .filter(|line| line.ends_with(",\"tree\":1}"))
+        .cloned()
+        .collect();
+    for event in [
+        "tmigr_group_set",
+        "tmigr_connect_cpu_parent",
+        "tmigr_cpu_available",
+        "tmigr_group_set_cpu_inactive",
+        "tmigr_update_events",
+        "tmigr_cpu_idle",
+        "tmigr_cpu_wakeup",
+    ] {
+        assert!(count(&of_workers, event) > 0, "{event}: {all:#?}");
+    }
+    let begins = |line: &&String| line.contains("\"cpu\":null,\"event\":\"tmigr_cpu_available\"");
+    assert!(of_workers.iter().any(|line| begins(&line)), "{all:#?}");
+    // The groups come before everything that happens to them.
+    let is_setting = |line: &String| line.contains("tmigr_group_set\"") || line.contains("connect");
+    let settings = of_workers
+        .iter()
+        .take_while(|line| is_setting(line))
+        .count();
+    assert!(!of_workers[settings..].iter().any(is_setting), "{all:#?}");
+    let without = record(&Options::new().hierarchy(false));
+    assert!(!without.iter().any(|line| line.contains("tmigr_")));
+    // Of the worker that began the recording before its first sleep.
+    assert!(count(&without, "timer_start") >= 20);
 }
 
 #[test]

@@ -6,12 +6,12 @@ use super::findings::Findings;
 use super::read::{Header, Line, Reader};
 use super::ticks::Ticks;
 use super::timers::Timers;
-use super::tree::Tree;
+use super::tree::Trees;
 use super::{COVERED, ISOLATED, LOST, MONOTONIC};
 use crate::failure::Failure;
 
 /// The events that no checker needs.
-const UNCHECKED: [&str; 15] = [
+const UNCHECKED: [&str; 11] = [
     "timer_move",
     "hrtimer_clamped",
     "hrtimer_written_late",
@@ -23,10 +23,6 @@ const UNCHECKED: [&str; 15] = [
     "softirq_exit",
     "ipi_send_cpu",
     "sched_switch",
-    "tmigr_cpu_active",
-    "tmigr_cpu_idle",
-    "tmigr_cpu_new_timer_idle",
-    "tmigr_handle_remote_cpu_done",
 ];
 
 /// The checker of a trace, which is given the lines in order.
@@ -35,7 +31,7 @@ pub(super) struct Checker {
     header: Header,
     timers: Timers,
     ticks: Ticks,
-    tree: Tree,
+    trees: Trees,
     isolated: Vec<bool>,
     /// The time of the last event of each CPU.
     last: Vec<i64>,
@@ -77,7 +73,7 @@ impl Checker {
         Self {
             timers: Timers::new(&header, late_max),
             ticks: Ticks::new(&header),
-            tree: Tree::new(&header),
+            trees: Trees::new(&header),
             isolated,
             last: vec![i64::MIN; cpus],
             read: vec![i64::MIN; cpus],
@@ -111,6 +107,16 @@ impl Checker {
             *last = at;
         }
         self.happens(event, line, at, cpu)?;
+        if let Some(cpu) = cpu.filter(|_| !event.starts_with("tmigr_")) {
+            self.trees.does_something_else(cpu);
+        }
+        if self.heirs.is_empty() {
+            self.trees.settle(&mut self.findings);
+        }
+        if event == "tick_evaluate" && line.is_null("kept")? && self.trees.are_settled() {
+            let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
+            self.sleeps(of_cpu, line.time_or_never("wake")?, at);
+        }
         Ok(false)
     }
 
@@ -175,23 +181,15 @@ impl Checker {
 
     /// Applies an event of the hierarchy, or counts an unknown event.
     fn hierarchy(&mut self, event: &str, line: &Line, cpu: Option<u32>) -> Result<(), Failure> {
-        match event {
-            "tmigr_group_set" => self.tree.make(line)?,
-            "tmigr_connect_child_parent" => self.tree.connect_group(line)?,
-            "tmigr_connect_cpu_parent" => self.tree.connect_cpu(line)?,
-            "tmigr_cpu_available" => self.tree.available(line, true)?,
-            "tmigr_cpu_unavailable" => self.tree.available(line, false)?,
-            "tmigr_cpu_wakeup" => self.tree.promises(line)?,
-            "tmigr_group_expiry" | "tmigr_update_events" => self.tree.expiry(line)?,
-            "tmigr_group_set_cpu_active" | "tmigr_group_set_cpu_inactive" => {
-                self.tree.state(line, &mut self.findings)?;
-            }
-            "tmigr_handle_remote_cpu" => {
-                let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
-                self.disturbs(cpu, of_cpu, "serves");
-            }
-            other if UNCHECKED.contains(&other) => {}
-            other => *self.findings.unknown.entry(other.to_owned()).or_default() += 1,
+        if event == "tmigr_handle_remote_cpu" {
+            let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
+            self.disturbs(cpu, of_cpu, "serves");
+        }
+        if self.trees.take(event, line, cpu, &mut self.findings)? {
+            return Ok(());
+        }
+        if !UNCHECKED.contains(&event) {
+            *self.findings.unknown.entry(event.to_owned()).or_default() += 1;
         }
         Ok(())
     }
@@ -236,24 +234,28 @@ impl Checker {
     /// `cpu_idle`: `cpu` begins to sleep, or leaves sleep.
     fn idles(&mut self, line: &Line, at: i64, cpu: Option<u32>) -> Result<(), Failure> {
         let wakes = line.time_or_never("wakes")?;
-        let Some(cpu) = cpu.filter(|_| !matches!(line.is_null("state"), Ok(true))) else {
-            return Ok(());
-        };
+        if let Some(cpu) = cpu.filter(|_| !matches!(line.is_null("state"), Ok(true))) {
+            self.sleeps(cpu, wakes, at);
+        }
+        Ok(())
+    }
+
+    /// Checks that another CPU looks after the first timer of `cpu`, if `cpu` itself `wakes` later.
+    fn sleeps(&mut self, cpu: u32, wakes: i64, at: i64) {
         let Some(first) = self.timers.first_movable(cpu) else {
-            return Ok(());
+            return;
         };
         self.findings.check(COVERED);
         let tick = i64::try_from(self.header.tick).unwrap_or(i64::MAX);
         // With its tick it looks for itself. An heir is about to wake up, and looks then.
         if wakes <= first.max(at.saturating_add(tick)) || !self.heirs.is_empty() {
-            return Ok(());
+            return;
         }
-        if let Err(why) = self.tree.is_covered(cpu, first) {
+        if let Err(why) = self.trees.is_covered(cpu, first) {
             let what =
                 format!("CPU {cpu} sleeps, and no CPU looks after its timer of {first}: {why}");
             self.findings.broken(COVERED, what);
         }
-        Ok(())
     }
 
     fn end(&mut self, line: &Line, at: i64) -> Result<(), Failure> {
@@ -266,7 +268,7 @@ impl Checker {
         self.timers.end(at, is_busy, &mut self.findings);
         // A recording that was cut out of a run, or lost its end, may lack the change that a later one passed over.
         if self.lost == 0 && !line.is_null("queued")? {
-            self.tree.end(&mut self.findings);
+            self.trees.end(&mut self.findings);
         }
         if !line.is_null("queued")? {
             let (said, queued) = (line.whole("queued")?, self.timers.queued());

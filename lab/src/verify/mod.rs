@@ -12,6 +12,7 @@ mod tests;
 mod ticks;
 mod timers;
 mod tree;
+mod walks;
 
 use std::path::PathBuf;
 use std::time::Duration;

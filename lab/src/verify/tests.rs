@@ -1,6 +1,8 @@
 //! Tests with traces of runs that keep their promises, traces of runs that break one on purpose, and files that are no
 //! traces.
 
+mod hierarchy;
+
 use std::cell::RefCell;
 use std::io::Cursor;
 use std::rc::Rc;
@@ -227,7 +229,7 @@ fn drawn_worlds_are_judged_as_their_own_checkers_judge_them() {
     let seeds: u64 = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(12);
     for seed in 1..=seeds {
         let mut text = Draft::of(seed).to_toml();
-        if seed % 2 == 0 {
+        if seed % 2 == 0 && !text.contains("faults = ") {
             text = format!("faults = \"drawn\"\n{text}");
         }
         let mut scenario = Scenario::from_toml(&text, "drawn.toml").expect("draws are right");

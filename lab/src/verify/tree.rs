@@ -3,65 +3,181 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::MIGRATOR;
 use super::findings::Findings;
 use super::read::{Header, Line};
+use super::walks::{Promise, Walks};
+use super::{COVERED, MIGRATOR};
 use crate::failure::Failure;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     parent: Option<u32>,
+    children: Vec<u32>,
     active: u16,
     migrator: Option<u16>,
     /// The greatest number of a change of the state; `None` before the first.
     seq: Option<u64>,
     /// The number of the first change in the trace: those before it may be told behind it.
     began: u64,
-    first: i64,
+    /// The first time of its events; `None` before it was told.
+    first: Option<i64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+impl Group {
+    /// Returns true if no child is active, as far as that is known.
+    fn is_idle(&self) -> bool {
+        self.seq.is_some() && self.active == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
 struct Node {
     leaf: Option<u32>,
     is_available: bool,
-    wakeup: i64,
+    /// The time of its promise; `None` without a promise.
+    wakeup: Option<i64>,
 }
 
 /// The most changes of a group that may be missing while a later one was reported: each of so many CPUs makes one.
 const AHEAD_MAX: u64 = 4_096;
 
-/// The hierarchy, as the events of the trace describe it.
+/// The hierarchies of the host, by their numbers. Most hosts have one.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct Trees {
+    cpus: u32,
+    trees: BTreeMap<u32, Tree>,
+}
+
+/// A hierarchy, as the events of the trace describe it.
+#[derive(Debug)]
+struct Tree {
+    cpus: u32,
+    walks: Walks,
+    /// The groups that changed since the hierarchy was last checked.
+    changed: BTreeSet<u32>,
     groups: Vec<Group>,
-    nodes: Vec<Node>,
+    nodes: BTreeMap<u32, Node>,
     /// The promises of the CPUs, the earliest first.
     promised: BTreeSet<(i64, u32)>,
     /// The changes, by group and number, that were passed over, and the lines that did so.
     missing: BTreeMap<(u32, u64), u64>,
 }
 
-impl Tree {
+impl Trees {
     pub(super) fn new(header: &Header) -> Self {
-        let node = Node {
-            leaf: None,
-            is_available: false,
-            wakeup: i64::MAX,
-        };
+        let cpus = header.cpus;
         Self {
+            cpus,
+            trees: BTreeMap::from([(0, Tree::new(cpus))]),
+        }
+    }
+
+    /// Takes an event of a hierarchy on `cpu`. Returns false if there is no such event.
+    pub(super) fn take(
+        &mut self,
+        event: &str,
+        line: &Line,
+        cpu: Option<u32>,
+        to: &mut Findings,
+    ) -> Result<bool, Failure> {
+        let number = if line.keys.contains_key("tree") {
+            line.number("tree", "hierarchy", u32::MAX)?
+        } else {
+            0
+        };
+        let cpus = self.cpus;
+        let tree = self.trees.entry(number).or_insert_with(|| Tree::new(cpus));
+        let mut promise = None;
+        match event {
+            "tmigr_group_set" => tree.make(line)?,
+            "tmigr_connect_child_parent" => tree.connect_group(line)?,
+            "tmigr_connect_cpu_parent" => tree.connect_cpu(line)?,
+            "tmigr_cpu_available" => tree.available(line, true)?,
+            "tmigr_cpu_unavailable" => tree.available(line, false)?,
+            "tmigr_cpu_wakeup" => promise = Some(tree.promises(line)?),
+            "tmigr_group_expiry" | "tmigr_update_events" => tree.expiry(line)?,
+            "tmigr_group_set_cpu_active" | "tmigr_group_set_cpu_inactive" => {
+                tree.state(line, to)?;
+            }
+            "tmigr_cpu_active"
+            | "tmigr_cpu_idle"
+            | "tmigr_cpu_new_timer_idle"
+            | "tmigr_handle_remote_cpu"
+            | "tmigr_handle_remote_cpu_done" => {}
+            _ => return Ok(false),
+        }
+        if let Some(cpu) = cpu {
+            tree.walks.take(event, cpu, promise);
+        }
+        Ok(true)
+    }
+
+    /// Takes another event of `cpu`.
+    pub(super) fn does_something_else(&mut self, cpu: u32) {
+        for tree in self.trees.values_mut() {
+            tree.walks.end(cpu);
+        }
+    }
+
+    /// Checks what changed in the hierarchies in which no CPU is in the middle of a walk.
+    pub(super) fn settle(&mut self, to: &mut Findings) {
+        for tree in self.trees.values_mut() {
+            if !tree.changed.is_empty() && tree.walks.are_over() {
+                tree.check_changed(to);
+            }
+        }
+    }
+
+    /// Returns true if no CPU is in the middle of a walk.
+    pub(super) fn are_settled(&self) -> bool {
+        self.trees.values().all(|tree| tree.walks.are_over())
+    }
+
+    /// Checks, at the end of the trace, that each change that was missing was reported later.
+    pub(super) fn end(&self, to: &mut Findings) {
+        for tree in self.trees.values() {
+            tree.end(to);
+        }
+    }
+
+    /// `cpu` goes to sleep, and another may have to run its timer of `time`: a CPU that is awake knows, or promised.
+    pub(super) fn is_covered(&self, cpu: u32, time: i64) -> Result<(), String> {
+        let mut covered = Err("it is not part of the hierarchy".to_owned());
+        for tree in self.trees.values() {
+            if tree.takes_part(cpu) {
+                covered = tree.is_covered(cpu, time);
+                if covered.is_ok() {
+                    break;
+                }
+            }
+        }
+        covered
+    }
+}
+
+impl Tree {
+    fn new(cpus: u32) -> Self {
+        Self {
+            cpus,
+            walks: Walks::default(),
+            changed: BTreeSet::new(),
             groups: Vec::new(),
-            nodes: vec![node; header.cpus as usize],
+            nodes: BTreeMap::new(),
             promised: BTreeSet::new(),
             missing: BTreeMap::new(),
         }
     }
 
     fn cpu(&self, line: &Line) -> Result<u32, Failure> {
-        line.number(
-            "of_cpu",
-            "CPU",
-            u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
-        )
+        line.number("of_cpu", "CPU", self.cpus)
+    }
+
+    fn node(&mut self, cpu: u32) -> &mut Node {
+        self.nodes.entry(cpu).or_default()
+    }
+
+    fn takes_part(&self, cpu: u32) -> bool {
+        self.nodes.get(&cpu).is_some_and(|node| node.is_available)
     }
 
     fn group(&self, line: &Line, key: &str) -> Result<u32, Failure> {
@@ -73,7 +189,7 @@ impl Tree {
     }
 
     /// `tmigr_group_set`: a group was made.
-    pub(super) fn make(&mut self, line: &Line) -> Result<(), Failure> {
+    fn make(&mut self, line: &Line) -> Result<(), Failure> {
         let id = line.whole("group")?;
         if id != self.groups.len() as u64 {
             let what = format!("group {id} is not the next one");
@@ -85,17 +201,18 @@ impl Tree {
         }
         self.groups.push(Group {
             parent: None,
+            children: Vec::new(),
             active: 0,
             migrator: None,
             seq: None,
             began: 0,
-            first: i64::MAX,
+            first: None,
         });
         Ok(())
     }
 
     /// `tmigr_connect_child_parent`.
-    pub(super) fn connect_group(&mut self, line: &Line) -> Result<(), Failure> {
+    fn connect_group(&mut self, line: &Line) -> Result<(), Failure> {
         let (group, parent) = (self.group(line, "group")?, self.group(line, "parent")?);
         // A way up that comes back would have no end.
         let mut above = Some(parent);
@@ -106,45 +223,68 @@ impl Tree {
             }
             above = self.groups[id as usize].parent;
         }
-        self.groups[group as usize].parent = Some(parent);
+        let before = self.groups[group as usize].parent.replace(parent);
+        if before != Some(parent) {
+            self.groups[parent as usize].children.push(group);
+        }
+        self.changed.insert(group);
         Ok(())
     }
 
     /// `tmigr_connect_cpu_parent`.
-    pub(super) fn connect_cpu(&mut self, line: &Line) -> Result<(), Failure> {
+    fn connect_cpu(&mut self, line: &Line) -> Result<(), Failure> {
         let (cpu, leaf) = (self.cpu(line)?, self.group(line, "parent")?);
-        self.nodes[cpu as usize].leaf = Some(leaf);
+        self.node(cpu).leaf = Some(leaf);
         Ok(())
     }
 
     /// `tmigr_cpu_available` and `tmigr_cpu_unavailable`.
-    pub(super) fn available(&mut self, line: &Line, is_available: bool) -> Result<(), Failure> {
+    fn available(&mut self, line: &Line, is_available: bool) -> Result<(), Failure> {
         let cpu = self.cpu(line)?;
-        self.nodes[cpu as usize].is_available = is_available;
+        self.node(cpu).is_available = is_available;
         Ok(())
     }
 
     /// `tmigr_cpu_wakeup`.
-    pub(super) fn promises(&mut self, line: &Line) -> Result<(), Failure> {
+    fn promises(&mut self, line: &Line) -> Result<Promise, Failure> {
         let (cpu, wakeup) = (self.cpu(line)?, line.time_or_never("wakeup")?);
-        let node = &mut self.nodes[cpu as usize];
+        let wakeup = (wakeup != i64::MAX).then_some(wakeup);
+        let node = self.node(cpu);
         let before = std::mem::replace(&mut node.wakeup, wakeup);
-        self.promised.remove(&(before, cpu));
-        if wakeup != i64::MAX {
+        let leaf = node.leaf;
+        if let Some(before) = before {
+            self.promised.remove(&(before, cpu));
+        }
+        if let Some(wakeup) = wakeup {
             self.promised.insert((wakeup, cpu));
         }
-        Ok(())
+        if before.is_some() {
+            self.changed.extend(leaf.map(|leaf| self.root_above(leaf)));
+        }
+        Ok(Promise {
+            of_cpu: cpu,
+            is_made: wakeup.is_some(),
+        })
+    }
+
+    fn root_above(&self, group: u32) -> u32 {
+        let mut root = group;
+        while let Some(parent) = self.groups[root as usize].parent {
+            root = parent;
+        }
+        root
     }
 
     /// `tmigr_group_expiry` and `tmigr_update_events`.
-    pub(super) fn expiry(&mut self, line: &Line) -> Result<(), Failure> {
+    fn expiry(&mut self, line: &Line) -> Result<(), Failure> {
         let group = self.group(line, "group")?;
-        self.groups[group as usize].first = line.time_or_never("next_expiry")?;
+        self.groups[group as usize].first = Some(line.time_or_never("next_expiry")?);
+        self.changed.insert(group);
         Ok(())
     }
 
     /// `tmigr_group_set_cpu_active` and `tmigr_group_set_cpu_inactive`.
-    pub(super) fn state(&mut self, line: &Line, to: &mut Findings) -> Result<(), Failure> {
+    fn state(&mut self, line: &Line, to: &mut Findings) -> Result<(), Failure> {
         let id = self.group(line, "group")?;
         let active = line.mask("active")?;
         let migrator = if line.is_null("migrator")? {
@@ -204,12 +344,13 @@ impl Tree {
             group.active = active;
             group.migrator = migrator;
             group.seq = Some(seq);
+            self.changed.insert(id);
         }
         Ok(())
     }
 
     /// Checks, at the end of the trace, that each change that was missing was reported later.
-    pub(super) fn end(&self, to: &mut Findings) {
+    fn end(&self, to: &mut Findings) {
         let last = to.line;
         for ((group, seq), line) in &self.missing {
             to.line = *line;
@@ -221,19 +362,54 @@ impl Tree {
         to.line = last;
     }
 
-    /// `cpu` goes to sleep, and another may have to run its timer of `time`: a CPU that is awake knows, or promised.
-    pub(super) fn is_covered(&self, cpu: u32, time: i64) -> Result<(), String> {
-        let node = &self.nodes[cpu as usize];
-        if !node.is_available {
-            return Err("it is not part of the hierarchy".to_owned());
+    /// Checks the groups that changed: what an idle group waits for, the group above it knows; and what the uppermost
+    /// group waits for, a CPU has promised.
+    fn check_changed(&mut self, to: &mut Findings) {
+        for id in std::mem::take(&mut self.changed) {
+            self.check_group(id, to);
+            for child in &self.groups[id as usize].children {
+                self.check_group(*child, to);
+            }
         }
-        let mut next = node.leaf;
+    }
+
+    fn check_group(&self, id: u32, to: &mut Findings) {
+        let group = &self.groups[id as usize];
+        let Some(first) = group.first.filter(|_| group.is_idle()) else {
+            return;
+        };
+        if first == i64::MAX {
+            return;
+        }
+        let Some(parent) = group.parent else {
+            let promised = self.promised.first().map_or(i64::MAX, |(first, _)| *first);
+            if promised > first {
+                let what =
+                    format!("all CPUs sleep, group {id} waits for {first}, and none promised");
+                to.broken(COVERED, what);
+            }
+            to.check(COVERED);
+            return;
+        };
+        if let Some(above) = self.groups[parent as usize].first {
+            to.check(COVERED);
+            if above > first {
+                let what =
+                    format!("group {parent} was not told that idle group {id} waits for {first}");
+                to.broken(COVERED, what);
+            }
+        }
+    }
+
+    fn is_covered(&self, cpu: u32, time: i64) -> Result<(), String> {
+        let mut next = self.nodes.get(&cpu).and_then(|node| node.leaf);
         while let Some(id) = next {
             let group = &self.groups[id as usize];
-            if group.first > time {
+            if group.first.is_some_and(|first| first > time) {
                 return Err(format!("group {id} was not told"));
             }
-            if group.active != 0 {
+            // Of a group without an event it is not known whether a CPU is awake.
+            if !group.is_idle() {
                 return Ok(());
             }
             next = group.parent;

@@ -2,6 +2,7 @@
 
 use super::{ChildSlots, GroupId, Hierarchy, HierarchyHost, LEVELS_MAX};
 use crate::cpu::CpuId;
+use crate::time::Instant;
 use crate::trace::line::Setting;
 
 /// A child of a group.
@@ -68,6 +69,22 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                     slot: node.slot(),
                 });
             }
+        }
+    }
+
+    /// Calls `each` for each CPU that takes part in the hierarchy, with the time at which the CPU promised to wake up,
+    /// [`Instant::FOREVER`] without a promise. The node of the CPU is locked during the call, so that no step of the
+    /// CPU is between what `each` is told and what `each` does.
+    pub fn for_each_available(&self, mut each: impl FnMut(CpuId, Instant)) {
+        for cpu in (0..self.host.cpus()).map(CpuId) {
+            let Some(node) = self.available_node(cpu) else {
+                continue;
+            };
+            let guard = node.lock();
+            if node.is_available() {
+                each(cpu, node.wakeup());
+            }
+            drop(guard);
         }
     }
 

@@ -73,7 +73,7 @@ impl Event {
     pub const fn has_line(&self) -> bool {
         match self {
             Self::Kick { .. } | Self::WheelPass { .. } => false,
-            Self::Hierarchy { step } => hierarchy::has_line(step),
+            Self::Hierarchy { step, .. } => hierarchy::has_line(step),
             _ => true,
         }
     }
@@ -272,7 +272,10 @@ impl Line<'_> {
                 cpu.0,
                 OrNever(wake)
             ),
-            Event::Hierarchy { ref step } => hierarchy::write(step, out),
+            Event::Hierarchy { tree, ref step } => {
+                hierarchy::write(step, out)?;
+                hierarchy::write_tree(tree, out)
+            }
             _ => self.of_device(out),
         }
     }

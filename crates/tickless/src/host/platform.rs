@@ -5,6 +5,8 @@ use std::task::Waker;
 use tickless_core::base::CpuBase;
 use tickless_core::clock::{Offsets, SetSequence};
 use tickless_core::event::{DeviceWrite, InPast};
+#[cfg(feature = "tracepoints")]
+use tickless_core::hierarchy::Step;
 use tickless_core::platform::{CpuId, Platform, Port, Recent, ThisCpu, Waiting};
 use tickless_core::time::{Instant, Span};
 #[cfg(feature = "tracepoints")]
@@ -77,6 +79,41 @@ fn reserve() -> bool {
     executing()
         .map(|(_, time)| recording::reserve(time))
         .is_some()
+}
+
+/// Records an event of the executing thread, if a file has lines for such events.
+#[cfg(feature = "tracepoints")]
+#[cold]
+#[inline(never)]
+pub(super) fn record(event: Event) {
+    if !event.has_line() {
+        return;
+    }
+    let Some((base, time)) = executing() else {
+        return;
+    };
+    let cpu = base.map(|base| base.cpu().0);
+    if let Some(base) = base.or_else(|| registry::base(EXPIRY_THREAD)) {
+        base.local().ring.take(cpu, time, event);
+    }
+}
+
+/// Records that a recording begins while a CPU takes part in a hierarchy, with what the CPU promised. The CPU's node is
+/// locked.
+#[cfg(feature = "tracepoints")]
+pub(crate) fn record_member(tree: u32, cpu: CpuId, wakeup: Instant) {
+    let Some(base) = registry::base(EXPIRY_THREAD) else {
+        return;
+    };
+    let (is_available, time) = (true, wakeup);
+    for step in [
+        Step::Available { cpu, is_available },
+        Step::Wakeup { cpu, time },
+    ] {
+        // Of the machine itself: the thread that begins the recording does nothing in the hierarchy.
+        let event = Event::Hierarchy { tree, step };
+        base.local().ring.take(None, core_now_lower(), event);
+    }
 }
 
 impl Platform for Host {
@@ -209,15 +246,6 @@ impl Platform for Host {
     #[cold]
     #[inline(never)]
     fn trace(&self, event: Event) {
-        if !event.has_line() {
-            return;
-        }
-        let Some((base, time)) = executing() else {
-            return;
-        };
-        let cpu = base.map(|base| base.cpu().0);
-        if let Some(base) = base.or_else(|| registry::base(EXPIRY_THREAD)) {
-            base.local().ring.take(cpu, time, event);
-        }
+        record(event);
     }
 }

@@ -34,6 +34,8 @@ const TRIES: u32 = 1_000;
 
 /// True while events are recorded.
 static IS_ON: AtomicBool = AtomicBool::new(false);
+/// True if the present recording has the events of the hierarchies.
+static HAS_HIERARCHY: AtomicBool = AtomicBool::new(false);
 /// True from before a recording begins until it has ended.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// The number of the next event, counted over all recordings. Never 0, which is the number of the recording in a ring
@@ -82,6 +84,13 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
+/// Returns whether events of the hierarchies are recorded.
+#[inline]
+pub(super) fn has_hierarchy() -> bool {
+    // Relaxed: see `is_on`.
+    is_on() && HAS_HIERARCHY.load(Ordering::Relaxed)
+}
+
 /// Reserves the number of an expiry at `time`, which this thread reports next.
 pub(super) fn reserve(time: Instant) {
     // Relaxed: what orders two events is the lock that both threads hold while they draw.
@@ -91,15 +100,16 @@ pub(super) fn reserve(time: Instant) {
 
 /// Begins a recording with `capacity` events in each ring. Returns the number of its first event; `None` if another
 /// recording is in progress.
-pub(crate) fn begin(capacity: usize) -> Option<u64> {
+pub(crate) fn begin(capacity: usize, has_hierarchy: bool) -> Option<u64> {
     // Acquire: pairs with the Release in `end`, so that what follows is behind the end of the last recording.
     if IS_TAKEN.swap(true, Ordering::Acquire) {
         return None;
     }
-    // Relaxed, all three: the Release of the first number publishes them.
+    // Relaxed, all: the Release of the first number publishes them, and that of the switch.
     let first = NEXT.fetch_add(1, Ordering::Relaxed);
     CAPACITY.store(capacity, Ordering::Relaxed);
     LOST.store(0, Ordering::Relaxed);
+    HAS_HIERARCHY.store(has_hierarchy, Ordering::Relaxed);
     // Release: pairs with the Acquire in `Ring::take`.
     FIRST.store(first, Ordering::Release);
     // Release: pairs with the base locks that are taken next, see `is_on`.

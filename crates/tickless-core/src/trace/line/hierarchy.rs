@@ -41,14 +41,19 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Returns the line, without its end, of a recording that began at `time`.
-    pub const fn line(self, time: i64) -> impl fmt::Display {
-        SettingLine { time, what: self }
+    /// Returns the line, without its end, of a recording that began at `time`, for the hierarchy of the number `tree`.
+    pub const fn line(self, tree: u32, time: i64) -> impl fmt::Display {
+        SettingLine {
+            time,
+            tree,
+            what: self,
+        }
     }
 }
 
 struct SettingLine {
     time: i64,
+    tree: u32,
     what: Setting,
 }
 
@@ -72,8 +77,17 @@ impl fmt::Display for SettingLine {
                 slot,
             } => connect(group, parent, slot, out)?,
         }
+        write_tree(self.tree, out)?;
         out.write_str("}")
     }
+}
+
+/// Writes the number of a hierarchy, which readers take as 0 where it is left out.
+pub(super) fn write_tree(tree: u32, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if tree == 0 {
+        return Ok(());
+    }
+    write!(out, ",\"tree\":{tree}")
 }
 
 fn connect(group: u32, parent: u32, slot: ChildSlot, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,14 +5,22 @@ use std::num::NonZeroU32;
 
 use tickless_core::base::Frozen;
 use tickless_core::coarse::WheelKind as Wheel;
+#[cfg(feature = "tracepoints")]
+use tickless_core::hierarchy::Step;
 use tickless_core::hierarchy::{CpuNode, Group, GroupId, HierarchyHost};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
+#[cfg(feature = "tracepoints")]
+use tickless_core::trace::Event;
 use tickless_core::wheel::idle::wake_times;
 
 use super::reactors;
 use super::trees::{CHUNK, GROUPS_MAX, Lock, Purpose, Table, WIDTH};
+#[cfg(feature = "tracepoints")]
+use crate::host::platform::record;
 use crate::host::process::Host;
+#[cfg(feature = "tracepoints")]
+use crate::host::recording;
 use crate::host::registry::{base, bases, timers};
 use crate::host::thread::{Thread, ThreadBase, ThreadKind, lock, now_lower, with_thread};
 use crate::host::tick::{first_due, tick_of, tick_time};
@@ -153,6 +161,17 @@ impl HierarchyHost<WIDTH> for Table {
                     base.local().parker.unpark();
                 }
             }
+        }
+    }
+
+    #[cfg(feature = "tracepoints")]
+    #[inline]
+    fn step(&self, step: Step) {
+        if recording::has_hierarchy() {
+            record(Event::Hierarchy {
+                tree: self.purpose.number(),
+                step,
+            });
         }
     }
 }

@@ -110,6 +110,13 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Reactor> {
     range(INHERITED.load(Ordering::Relaxed)..made)
 }
 
+/// Returns all trees of this process. Those that were abandoned in a fork are not among them: a thread of the parent
+/// may have locked a node there.
+#[cfg(feature = "tracepoints")]
+pub(crate) fn all_trees() -> impl Iterator<Item = &'static Tree> {
+    trees::existing(all().map(Reactor::number))
+}
+
 fn range(numbers: std::ops::Range<u32>) -> impl Iterator<Item = &'static Reactor> {
     numbers.filter_map(|number| REACTORS.get(number as usize)?.get().copied())
 }

@@ -60,11 +60,23 @@ pub(crate) type Tree = Hierarchy<Table, WIDTH>;
 
 /// The purpose of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Foreign,
     Workers,
     /// The tree of the foreign threads for which the reactor of this number rings.
     Reactor(NonZeroU32),
+}
+
+impl Purpose {
+    /// Returns the number of the tree in a trace.
+    #[cfg(feature = "tracepoints")]
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::Foreign => 0,
+            Self::Workers => 1,
+            Self::Reactor(number) => number.get().saturating_add(1),
+        }
+    }
 }
 
 /// The nodes that are made at a time.
@@ -73,7 +85,7 @@ type Chunk = Box<[CpuNode<Lock>]>;
 /// The table of the nodes and groups.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(super) purpose: Purpose,
+    pub(crate) purpose: Purpose,
     pub(super) nodes: Sparse<Chunk>,
     pub(super) groups: Sparse<Box<Group<Lock, WIDTH>>>,
 }
@@ -205,6 +217,20 @@ pub(crate) fn foreign() -> &'static Tree {
 #[inline]
 pub(crate) fn workers() -> &'static Tree {
     current().workers()
+}
+
+/// Returns the trees of this process that exist: that of foreign threads, that of workers, and those of the reactors of
+/// these numbers.
+#[cfg(feature = "tracepoints")]
+pub(super) fn existing(
+    reactors: impl Iterator<Item = NonZeroU32>,
+) -> impl Iterator<Item = &'static Tree> {
+    let generation = current();
+    let of_reactors = reactors
+        .filter_map(|number| REACTORS.get(number.get() as usize - 1)?.get())
+        .map(|tree| &**tree);
+    let trees = [Some(generation.foreign()), generation.workers.get()];
+    trees.into_iter().flatten().chain(of_reactors)
 }
 
 /// Returns the tree of the threads for which a reactor rings. Makes the tree on first use, with the member that acts
