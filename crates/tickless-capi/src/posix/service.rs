@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::hint;
 use std::pin::Pin;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::mpsc::channel;
 use std::thread::{self, Builder};
@@ -36,7 +35,7 @@ pub(super) struct Service {
     handshake: Handshake,
     /// The number of slots in the inbox whose timers were deleted.
     retired: AtomicU32,
-    unparker: OnceLock<Unparker>,
+    unparker: Unparker,
 }
 
 /// The service of this process. After a fork the service of the parent stays in memory, because threads of the parent
@@ -86,21 +85,21 @@ unsafe extern "C" fn forget() {
 
 fn start() -> Result<&'static Service, Errno> {
     fork::watch(forget);
-    let service: &'static Service = Box::leak(Box::new(Service {
-        table: Table::new(),
-        inbox: AtomicU32::new(0),
-        next: AtomicU64::new(0),
-        handshake: Handshake::new(),
-        retired: AtomicU32::new(0),
-        unparker: OnceLock::new(),
-    }));
-    let (sender, receiver) = channel();
+    let (sender, receiver) = channel::<&'static Service>();
     let body = move || {
         let Ok(worker) = Worker::new() else { return };
         // Its closures note what is due on this thread.
         worker.set_helped(false);
-        let _first = service.unparker.set(worker.unparker());
-        if sender.send(()).is_ok() {
+        // Only here: a thread that the system refuses leaves nothing behind.
+        let service: &'static Service = Box::leak(Box::new(Service {
+            table: Table::new(),
+            inbox: AtomicU32::new(0),
+            next: AtomicU64::new(0),
+            handshake: Handshake::new(),
+            retired: AtomicU32::new(0),
+            unparker: worker.unparker(),
+        }));
+        if sender.send(service).is_ok() {
             Thread {
                 service,
                 filed: Vec::new(),
@@ -112,7 +111,7 @@ fn start() -> Result<&'static Service, Errno> {
     let builder = Builder::new().name("tickless-posix".into());
     system::with_signals_blocked(|| builder.spawn(body)).map_err(|_| Errno::AGAIN)?;
     // It ended without a word.
-    receiver.recv().map_err(|_| Errno::AGAIN)?;
+    let service = receiver.recv().map_err(|_| Errno::AGAIN)?;
     // Release: pairs with `running`.
     SERVICE.store(std::ptr::from_ref(service).cast_mut(), Ordering::Release);
     Ok(service)
@@ -153,9 +152,7 @@ impl Service {
     }
 
     fn wake(&self) {
-        if let Some(unparker) = self.unparker.get() {
-            unparker.unpark();
-        }
+        self.unparker.unpark();
     }
 
     fn push(&self, index: u32, slot: &TimerSlot) {
