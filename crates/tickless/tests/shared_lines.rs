@@ -80,8 +80,8 @@ fn thread_with_timers(own: usize, order: &Barrier, is_worker: bool) {
         later
             .as_mut()
             .reset(begin + 2 * HOUR + Duration::from_micros(number));
-        timer.start(HOUR + Duration::from_micros(number));
-        timer.start(2 * HOUR);
+        let _ = timer.start(HOUR + Duration::from_micros(number));
+        let _ = timer.start(2 * HOUR);
         timer.cancel();
     };
     // What is done for the first time may be told to others.
