@@ -223,9 +223,13 @@ impl Tree {
             }
             above = self.groups[id as usize].parent;
         }
-        let before = self.groups[group as usize].parent.replace(parent);
-        if before != Some(parent) {
-            self.groups[parent as usize].children.push(group);
+        match self.groups[group as usize].parent.replace(parent) {
+            None => self.groups[parent as usize].children.push(group),
+            Some(before) if before != parent => {
+                let what = format!("group {group} is below group {before} already");
+                return Err(line.wrong("parent", &what, "a group keeps its parent"));
+            }
+            Some(_) => {}
         }
         self.changed.insert(group);
         Ok(())

@@ -115,4 +115,19 @@ fn each_hierarchy_is_followed_by_its_number() {
     )]);
     let error = unknown.expect_err("the third hierarchy has no group");
     assert!(error.contains("there is no group 0"), "{error}");
+    let odd = of_tree(&[(0, r#""tmigr_cpu_active","of_cpu":0,"tree":-1"#)]);
+    let error = odd.expect_err("a number begins with 0");
+    assert!(error.contains("tree: -1 is not"), "{error}");
+    let moved = of_tree(&[
+        (0, r#""tmigr_group_set","group":2,"lvl":1,"numa":0"#),
+        (
+            0,
+            r#""tmigr_connect_child_parent","group":0,"parent":2,"groupmask":1"#,
+        ),
+    ]);
+    let error = moved.expect_err("a group keeps its parent");
+    assert!(
+        error.contains("group 0 is below group 1 already"),
+        "{error}"
+    );
 }
