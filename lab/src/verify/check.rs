@@ -106,16 +106,12 @@ impl Checker {
             }
             *last = at;
         }
-        self.happens(event, line, at, cpu)?;
         if let Some(cpu) = cpu.filter(|_| !event.starts_with("tmigr_")) {
             self.trees.does_something_else(cpu);
         }
+        self.happens(event, line, at, cpu)?;
         if self.heirs.is_empty() {
             self.trees.settle(&mut self.findings);
-        }
-        if event == "tick_evaluate" && line.is_null("kept")? && self.trees.are_settled() {
-            let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
-            self.sleeps(of_cpu, line.time_or_never("wake")?, at);
         }
         Ok(false)
     }
@@ -171,7 +167,13 @@ impl Checker {
             "tick_start" => self.ticks.start(line, to)?,
             "tick_idle_begin" => self.ticks.idles(line, true, to)?,
             "tick_idle_end" => self.ticks.idles(line, false, to)?,
-            "tick_evaluate" => self.ticks.evaluates(line, to)?,
+            "tick_evaluate" => {
+                self.ticks.evaluates(line, to)?;
+                if line.is_null("kept")? && self.trees.are_settled() {
+                    let of_cpu = line.number("of_cpu", "CPU", self.header.cpus)?;
+                    self.sleeps(of_cpu, line.time_or_never("wake")?, at);
+                }
+            }
             "hrtimer_flush" => self.ticks.flushes(line)?,
             "hrtimer_rearm" => self.ticks.rearms(line, to)?,
             other => self.hierarchy(other, line, cpu)?,

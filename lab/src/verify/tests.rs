@@ -409,11 +409,17 @@ fn of_ticks(events: &[&str]) -> Result<Vec<&'static str>, String> {
         r#""library":"0","cpus":2,"tick":1000000,"late_max":1,"isolated":[]}"#
     );
     let group = r#"{"time":0,"cpu":null,"event":"tmigr_group_set","group":0,"lvl":0,"numa":0}"#;
-    let mut text = format!("{first}\n{group}\n");
-    for event in events {
-        text.push_str(&format!("{{\"time\":1,\"cpu\":0,\"event\":{event}}}\n"));
+    let events: Vec<_> = events.iter().map(|event| (0, *event)).collect();
+    by_hand(&[first, group], &events)
+}
+
+/// Returns the broken promises of a trace of the lines `begin` and of events, each with the CPU that executes it.
+fn by_hand(begin: &[&str], events: &[(u32, &str)]) -> Result<Vec<&'static str>, String> {
+    let mut text = begin.join("\n") + "\n";
+    for (cpu, event) in events {
+        text.push_str(&format!("{{\"time\":1,\"cpu\":{cpu},\"event\":{event}}}\n"));
     }
-    let lines = events.len() + 3;
+    let lines = begin.len() + events.len() + 1;
     text.push_str(&format!(
         "{{\"time\":9,\"event\":\"end\",\"lines\":{lines},\"queued\":0}}\n"
     ));

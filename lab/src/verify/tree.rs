@@ -142,16 +142,11 @@ impl Trees {
 
     /// `cpu` goes to sleep, and another may have to run its timer of `time`: a CPU that is awake knows, or promised.
     pub(super) fn is_covered(&self, cpu: u32, time: i64) -> Result<(), String> {
-        let mut covered = Err("it is not part of the hierarchy".to_owned());
-        for tree in self.trees.values() {
-            if tree.takes_part(cpu) {
-                covered = tree.is_covered(cpu, time);
-                if covered.is_ok() {
-                    break;
-                }
-            }
-        }
-        covered
+        let own = self.trees.values().filter(|tree| tree.takes_part(cpu));
+        let nowhere = Err("it is not part of the hierarchy".to_owned());
+        own.fold(nowhere, |covered, tree| {
+            covered.or_else(|_| tree.is_covered(cpu, time))
+        })
     }
 }
 
@@ -369,39 +364,34 @@ impl Tree {
     /// Checks the groups that changed: what an idle group waits for, the group above it knows; and what the uppermost
     /// group waits for, a CPU has promised.
     fn check_changed(&mut self, to: &mut Findings) {
-        for id in std::mem::take(&mut self.changed) {
-            self.check_group(id, to);
-            for child in &self.groups[id as usize].children {
-                self.check_group(*child, to);
-            }
+        let changed = std::mem::take(&mut self.changed);
+        let below = |id: &u32| self.groups[*id as usize].children.iter().copied();
+        let children: BTreeSet<u32> = changed.iter().flat_map(below).collect();
+        for id in changed.union(&children) {
+            self.check_group(*id, to);
         }
     }
 
     fn check_group(&self, id: u32, to: &mut Findings) {
         let group = &self.groups[id as usize];
-        let Some(first) = group.first.filter(|_| group.is_idle()) else {
+        let waits = |first: &i64| group.is_idle() && *first != i64::MAX;
+        let Some(first) = group.first.filter(waits) else {
             return;
         };
-        if first == i64::MAX {
-            return;
-        }
-        let Some(parent) = group.parent else {
-            let promised = self.promised.first().map_or(i64::MAX, |(first, _)| *first);
-            if promised > first {
-                let what =
-                    format!("all CPUs sleep, group {id} waits for {first}, and none promised");
-                to.broken(COVERED, what);
-            }
-            to.check(COVERED);
-            return;
+        let known = match group
+            .parent
+            .map(|parent| (parent, &self.groups[parent as usize]))
+        {
+            None => self.is_promised(first),
+            Some((parent, above)) => match above.first {
+                None => return,
+                Some(above) if above > first => Err(format!("group {parent} was not told")),
+                Some(_) => Ok(()),
+            },
         };
-        if let Some(above) = self.groups[parent as usize].first {
-            to.check(COVERED);
-            if above > first {
-                let what =
-                    format!("group {parent} was not told that idle group {id} waits for {first}");
-                to.broken(COVERED, what);
-            }
+        to.check(COVERED);
+        if let Err(why) = known {
+            to.broken(COVERED, format!("idle group {id} waits for {first}: {why}"));
         }
     }
 
@@ -418,6 +408,11 @@ impl Tree {
             }
             next = group.parent;
         }
+        self.is_promised(time)
+    }
+
+    /// Returns an error unless a CPU promised to wake up by `time`, while all of them sleep.
+    fn is_promised(&self, time: i64) -> Result<(), String> {
         match self.promised.first() {
             Some((first, _)) if *first <= time => Ok(()),
             Some((first, by)) => Err(format!(
