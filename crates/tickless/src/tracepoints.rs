@@ -155,9 +155,7 @@ pub struct Recording {
     first: u64,
     /// The number of the process, among the processes that forks made, when the recording began.
     forks: u32,
-    hierarchy: bool,
-    late_max: Duration,
-    name: String,
+    options: Options,
     before: Before,
 }
 
@@ -199,9 +197,7 @@ pub fn start(options: &Options) -> Result<Recording, StartError> {
     Ok(Recording {
         first,
         forks: process::forks(),
-        hierarchy: options.hierarchy,
-        late_max: options.late_max,
-        name: options.name.clone(),
+        options: options.clone(),
         before: Before {
             queued,
             until: recording::next(),
@@ -224,48 +220,37 @@ impl Recording {
     /// recorded by then are lost.
     #[must_use]
     pub fn stop(mut self) -> Trace {
-        let before = std::mem::take(&mut self.before);
-        let name = std::mem::take(&mut self.name);
         let ended = now_lower();
-        let threads = bases().count();
+        let mut trace = Trace {
+            entries: Vec::new(),
+            lost: 0,
+            threads: bases().count(),
+            settings: Vec::new(),
+            ended,
+            before: std::mem::take(&mut self.before),
+            options: std::mem::take(&mut self.options),
+        };
         if self.forks != process::forks() {
-            return Trace {
-                entries: Vec::new(),
-                lost: 0,
-                threads,
-                settings: Vec::new(),
-                ended,
-                before,
-                late_max: self.late_max,
-                name,
-            };
+            return trace;
         }
         let end = recording::halt();
-        let entries = collect(self.first, end);
+        trace.entries = collect(self.first, end);
         let drawn = end - self.first - 1;
-        let lost = drawn - entries.len() as u64;
+        trace.lost = drawn - trace.entries.len() as u64;
         // Behind the last event: a group and its place in the tree stay what they are once they exist.
-        let mut settings = Vec::new();
-        for tree in reactors::all_trees().filter(|_| self.hierarchy) {
+        for tree in reactors::all_trees().filter(|_| trace.options.hierarchy) {
             let number = tree.host().purpose.number();
-            tree.for_each_setting(|setting| settings.push((number, setting)));
+            tree.for_each_setting(|setting| trace.settings.push((number, setting)));
         }
-        let ended = match entries.last() {
-            Some(last) if lost > 0 => last.time,
-            // A thread may know the time a little better.
-            Some(last) => last.time.max(ended),
-            None => ended,
-        };
-        Trace {
-            entries,
-            lost,
-            threads,
-            settings,
-            ended,
-            before,
-            late_max: self.late_max,
-            name,
+        if let Some(last) = trace.entries.last() {
+            trace.ended = if trace.lost > 0 {
+                last.time
+            } else {
+                // A thread may know the time a little better.
+                last.time.max(ended)
+            };
         }
+        trace
     }
 }
 
@@ -317,8 +302,7 @@ pub struct Trace {
     settings: Vec<(u32, Setting)>,
     ended: Instant,
     before: Before,
-    late_max: Duration,
-    name: String,
+    options: Options,
 }
 
 impl Trace {
@@ -352,12 +336,12 @@ impl Trace {
             digest: Digest::new(),
             lines: 0,
         };
-        let late_max = u64::try_from(self.late_max.as_nanos()).unwrap_or(u64::MAX);
+        let late_max = u64::try_from(self.options.late_max.as_nanos()).unwrap_or(u64::MAX);
         out.line(format_args!(
             "{{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"unit\":\"ns\",\"scenario\":{},\"profile\":\"host\",\
              \"seed\":0,\"library\":\"{}\",\"cpus\":{},\"tick\":{TICK},\"late_max\":{late_max},\
              \"isolated\":[]}}",
-            Quoted(&self.name),
+            Quoted(&self.options.name),
             env!("CARGO_PKG_VERSION"),
             self.threads,
         ))?;

@@ -89,9 +89,15 @@ pub(super) fn record(event: Event) {
     if !event.has_line() {
         return;
     }
-    let Some((base, time)) = executing() else {
-        return;
-    };
+    if let Some((base, time)) = executing() {
+        put(base, time, event);
+    }
+}
+
+/// Puts an event of the thread on `base` into the ring of the base; an event without a base into the ring of the expiry
+/// thread.
+#[cfg(feature = "tracepoints")]
+fn put(base: Option<&'static ThreadBase>, time: Instant, event: Event) {
     let cpu = base.map(|base| base.cpu().0);
     if let Some(base) = base.or_else(|| registry::base(EXPIRY_THREAD)) {
         base.local().ring.take(cpu, time, event);
@@ -102,17 +108,13 @@ pub(super) fn record(event: Event) {
 /// locked.
 #[cfg(feature = "tracepoints")]
 pub(crate) fn record_member(tree: u32, cpu: CpuId, wakeup: Instant) {
-    let Some(base) = registry::base(EXPIRY_THREAD) else {
-        return;
-    };
     let (is_available, time) = (true, wakeup);
     for step in [
         Step::Available { cpu, is_available },
         Step::Wakeup { cpu, time },
     ] {
         // Of the machine itself: the thread that begins the recording does nothing in the hierarchy.
-        let event = Event::Hierarchy { tree, step };
-        base.local().ring.take(None, core_now_lower(), event);
+        put(None, core_now_lower(), Event::Hierarchy { tree, step });
     }
 }
 
