@@ -95,37 +95,33 @@ fn executor() -> &'static Executor {
     executor_of(2)
 }
 
-/// Starts a timer; its callback ends the process.
-fn start_exiting() {
-    let timer = Box::pin(HrTimer::new(|_| -> Restart { support::well_done() }));
+/// Starts a timer; its callback ends the process by `exit`.
+fn start_exiting(exit: fn() -> !) {
+    let timer = Box::pin(HrTimer::new(move |_| -> Restart { exit() }));
     let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
     std::mem::forget(timer);
 }
 
-/// Starts a timer of a worker; its callback ends the process.
+/// Ends the process in a callback of a worker.
 ///
 /// A worker that gets no CPU for long takes no turns, and the expiry thread calls the callback. Then the handler waits
 /// for ever for tasks of that worker, which is a known limit (`host::blocked`). So the process ends without the
 /// handler.
-fn start_exiting_worker() {
-    let timer = Box::pin(HrTimer::new(|_| -> Restart {
-        if thread::current().name() == Some("tickless-expiry") {
-            support::skip(
-                "an exit in a callback of a worker",
-                "the worker got no CPU in time",
-            );
-            support::well_done_at_once();
-        }
-        support::well_done()
-    }));
-    let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
-    std::mem::forget(timer);
+fn exit_of_worker() -> ! {
+    if thread::current().name() == Some("tickless-expiry") {
+        support::skip(
+            "an exit in a callback of a worker",
+            "the worker got no CPU in time",
+        );
+        support::well_done_at_once();
+    }
+    support::well_done()
 }
 
 #[test]
 fn an_exit_handler_sleeps_where_a_callback_exits() {
     let test = "an_exit_handler_sleeps_where_a_callback_exits";
-    exits_in(test, start_exiting);
+    exits_in(test, || start_exiting(support::well_done));
 }
 
 /// A handler that is registered later is called earlier.
@@ -139,7 +135,7 @@ fn an_exit_handler_that_is_registered_behind_a_timer_sleeps_where_a_callback_exi
     exits_in(test, || {
         block_on(sleep(us(100)));
         register_handler();
-        start_exiting();
+        start_exiting(support::well_done);
     });
 }
 
@@ -148,7 +144,7 @@ fn an_exit_handler_blocks_on_an_executor_where_a_callback_exits() {
     let test = "an_exit_handler_blocks_on_an_executor_where_a_callback_exits";
     exits_in(test, || {
         executor();
-        start_exiting();
+        start_exiting(support::well_done);
     });
 }
 
@@ -156,7 +152,9 @@ fn an_exit_handler_blocks_on_an_executor_where_a_callback_exits() {
 fn an_exit_handler_sleeps_where_a_callback_of_a_worker_of_an_executor_exits() {
     let test = "an_exit_handler_sleeps_where_a_callback_of_a_worker_of_an_executor_exits";
     exits_in(test, || {
-        executor().spawn(async { start_exiting_worker() }).detach();
+        executor()
+            .spawn(async { start_exiting(exit_of_worker) })
+            .detach();
     });
 }
 

@@ -666,10 +666,11 @@ fn timers_that_a_turn_has_started_set_the_descriptor_once() {
         "timers_that_a_turn_has_started_set_the_descriptor_once",
         || {
             const TASKS: u64 = 200;
-            const ROUNDS: usize = 40;
+            const ROUNDS: usize = 10;
+            const ROUNDS_MAX: usize = 1_000;
             let runtime = Builder::new_current_thread().build().expect("a runtime");
             let sets_of_a_round = || {
-                let before = tickless::stats().reactor_sets;
+                let before = tickless::stats();
                 runtime.block_on(async {
                     // Long enough that all are armed by then.
                     let due = Instant::now() + ms(10);
@@ -684,13 +685,19 @@ fn timers_that_a_turn_has_started_set_the_descriptor_once() {
                     }))
                     .await;
                 });
-                tickless::stats().reactor_sets - before
+                let after = tickless::stats();
+                // Where the runtime does not get a CPU, the expiry thread fires them, and each task sets it.
+                let is_own = after.fallback_expired == before.fallback_expired;
+                is_own.then_some(after.reactor_sets - before.reactor_sets)
             };
-            let mut sets: Vec<_> = (0..ROUNDS).map(|_| sets_of_a_round()).collect();
-            sets.sort_unstable();
-            // Where the runtime does not get a CPU, the expiry thread fires them, and each task sets it: on a busy
-            // machine in most of the rounds.
-            assert!(sets[0] <= 5, "{sets:?} for {TASKS} tasks");
+            // On a busy machine the runtime fires all of its timers in one round of twenty.
+            let rounds = (0..ROUNDS_MAX).filter_map(|_| sets_of_a_round());
+            let sets: Vec<_> = rounds.take(ROUNDS).collect();
+            assert_eq!(sets.len(), ROUNDS, "the runtime never gets a CPU in time");
+            assert!(
+                sets.iter().all(|sets| *sets <= 5),
+                "{sets:?} for {TASKS} tasks"
+            );
         },
     );
 }
