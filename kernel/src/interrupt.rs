@@ -255,7 +255,12 @@ pub(crate) fn watchdog(now: Instant) {
     if !IS_RESCUED.is_there() {
         wedged();
     }
-    arch::set_watchdog(arch::counter() + SECONDS * u64::from(arch::kilohertz().0) * 1_000);
+    watch(SECONDS);
+}
+
+/// Has the watchdog call [`watchdog`] in so many seconds of the counter.
+pub(crate) fn watch(seconds: u64) {
+    arch::set_watchdog(arch::counter() + seconds * u64::from(arch::kilohertz().0) * 1_000);
 }
 
 /// Handles the watchdog on top of any code of the CPU.

@@ -254,8 +254,7 @@ fn introduce(machine: &Machine, parameters: &Parameters) {
 fn limit(parameters: &Parameters, seconds: u64) {
     interrupt::allow_rescue();
     let patience = if parameters.is_exact { 1 } else { PATIENCE };
-    let counts = u64::from(arch::kilohertz().0) * 1_000 * seconds * patience;
-    arch::set_watchdog(arch::counter() + counts);
+    interrupt::watch(seconds * patience);
 }
 
 /// A timer for a test, which lives as long as the kernel.
