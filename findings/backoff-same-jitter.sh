@@ -15,19 +15,9 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "backoff-same-jitter"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 tokio = { version = "1", features = ["rt", "time", "test-util"] }
 tower = { version = "=0.5.3", features = ["retry", "util"] }
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use std::time::Duration;
@@ -72,9 +62,8 @@ fn main() {
     });
 }
 RUST
-cargo build --quiet --release || { echo "skipped: the crate does not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep '^tower ' | sed 's/^/version: /'
-./target/release/backoff-same-jitter | tee seen
+build '^tower ' --release
+./finding | tee seen
 cat > expected <<'TEXT'
 five delays of a series differ from each other: true
 three series of one maker are the same: true

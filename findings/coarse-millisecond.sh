@@ -15,18 +15,8 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "coarse-millisecond"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 coarsetime = "=0.1.38"
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use coarsetime::Duration;
@@ -43,9 +33,8 @@ fn main() {
     println!("1,000 times from_millis(1): {} ms", sum.as_millis());
 }
 RUST
-cargo build --quiet --release || { echo "skipped: the crate does not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep '^coarsetime ' | sed 's/^/version: /'
-./target/release/coarse-millisecond | tee seen
+build '^coarsetime ' --release
+./finding | tee seen
 cat > expected <<'TEXT'
 from_millis(1): 0 ms, 976562 ns
 from_millis(10): 9 ms, 9765625 ns

@@ -17,22 +17,12 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "repeated-hour"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 chrono = { version = "=0.4.45", default-features = false, features = ["clock"] }
 chrono-tz = "=0.10.4"
 cron = "=0.16.0"
 croner = "=3.0.1"
 cron-parser = "=0.12.0"
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use chrono::{DateTime, TimeZone, Utc};
@@ -69,9 +59,8 @@ fn main() {
     }
 }
 RUST
-cargo build --quiet --release || { echo "skipped: the crates do not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep -E '^(chrono|chrono-tz|cron|croner|cron-parser) ' | sed 's/^/version: /'
-./target/release/repeated-hour | tee seen
+build '^(chrono|chrono-tz|cron|croner|cron-parser) ' --release
+./finding | tee seen
 cat > expected <<'TEXT'
 cron, from 23:10: 23:30 00:30 02:30 03:30
 croner, from 23:10: 23:30 00:30 02:30 03:30

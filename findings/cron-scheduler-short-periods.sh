@@ -15,19 +15,9 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "cron-scheduler-short-periods"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 tokio = { version = "1", features = ["macros", "rt-multi-thread", "time"] }
 tokio-cron-scheduler = "=0.15.1"
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use std::sync::{Arc, Mutex};
@@ -69,9 +59,8 @@ async fn main() {
     }
 }
 RUST
-cargo build --quiet || { echo "skipped: the crate does not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep '^tokio-cron' | sed 's/^/version: /'
-./target/debug/cron-scheduler-short-periods | tee seen
+build '^tokio-cron'
+./finding | tee seen
 cat > expected <<'TEXT'
 each 300 ms: 1 run in 9 s
 each 1500 ms: runs about 1 s apart, each time: true

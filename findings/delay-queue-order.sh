@@ -16,20 +16,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "delay-queue-order"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 futures-util = { version = "0.3", default-features = false }
 tokio = { version = "=1.54.1", features = ["rt", "test-util", "time"] }
 tokio-util = { version = "=0.7.20", features = ["time"] }
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use futures_util::StreamExt;
@@ -62,9 +52,8 @@ fn main() {
     });
 }
 RUST
-cargo build --quiet --release || { echo "skipped: the crates do not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep -E '^tokio' | sed 's/^/version: /'
-./target/release/delay-queue-order | tee seen
+build '^tokio' --release
+./finding | tee seen
 cat > expected <<'TEXT'
 five in 5 ms: [4, 3, 2, 1, 0]
 five in 500 ms: [0, 1, 2, 3, 4]

@@ -17,18 +17,8 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "fugit-incomparable-durations"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 fugit = "=0.6.0"
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use fugit::Duration;
@@ -66,9 +56,8 @@ fn main() {
     compare!(u64, 10, 1_000_000, 3_600);
 }
 RUST
-cargo build --quiet || { echo "skipped: the crate does not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep '^fugit v' | sed 's/^/version: /'
-./target/debug/fugit-incomparable-durations | sed 's/ *$//' | tee seen
+build '^fugit v'
+./finding | sed 's/ *$//' | tee seen
 cat > expected <<'TEXT'
 u32: 8 s in 1/1000000 s, 8 s in 1/32768 s: == <= >=
 u32: 10 s in 1/1000000 s, 10 s in 1/32768 s:

@@ -17,18 +17,8 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "hifitime-leap-second"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 hifitime = "=4.3.2"
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use std::str::FromStr;
@@ -48,9 +38,8 @@ fn main() {
     println!("epochs in steps of a second: {}", TimeSeries::inclusive(before, after, 1.seconds()).count());
 }
 RUST
-cargo build --quiet || { echo "skipped: the crate does not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep '^hifitime v' | sed 's/^/version: /'
-./target/debug/hifitime-leap-second | tee seen
+build '^hifitime v'
+./finding | tee seen
 cat > expected <<'TEXT'
 the leap second is shown as 2016-12-31T23:59:59 UTC, and as 2016-12-31T23:59:59 UTC if read from text
 from 23:59:59 to the leap second: 0 ns, in TAI 0 ns

@@ -16,20 +16,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "iso8601-fractions"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 iso8601 = "=0.6.6"
 iso8601-duration = "=0.2.0"
 speedate = "=0.18.0"
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use std::time::Duration;
@@ -54,9 +44,8 @@ fn main() {
     }
 }
 RUST
-cargo build --quiet || { echo "skipped: the crates do not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep -E '^(iso8601|iso8601-duration|speedate) v' | sed 's/^/version: /'
-./target/debug/iso8601-fractions | tee seen
+build '^(iso8601|iso8601-duration|speedate) v'
+./finding | tee seen
 cat > expected <<'TEXT'
 PT90S: 90s, 90s, 90s
 PT1M30S: 90s, 90s, 90s

@@ -14,18 +14,8 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "ratelimit-short-wait"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 ratelimit = "=2.0.0"
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use std::cell::Cell;
@@ -59,7 +49,6 @@ fn main() {
     }
 }
 RUST
-cargo build --quiet --release || { echo "skipped: the crate does not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep '^ratelimit ' | sed 's/^/version: /'
-./target/release/ratelimit-short-wait | tee seen
+build '^ratelimit ' --release
+./finding | tee seen
 diff <(echo "3 most 7 most 10000 few 3000000 most") <(sed 's/ a second.*: / /' seen | xargs) && echo "as described: 4 of 4 rates"

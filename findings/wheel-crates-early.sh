@@ -15,20 +15,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cd "$dir"
-mkdir src
-cat > Cargo.toml <<'TOML'
-[package]
-name = "wheel-crates-early"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
+. "$(dirname "$0")/support/crate.sh" <<'TOML'
 hierarchical_hash_wheel_timer = "=1.4.0"
 timerwheel = "=0.1.0"
 uuid = { version = "1", features = ["v4"] }
-
-[workspace]
 TOML
 cat > src/main.rs <<'RUST'
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -89,9 +79,8 @@ fn main() {
     println!("some early: {}", *most > Duration::from_millis(1));
 }
 RUST
-cargo build --quiet --release || { echo "skipped: the crates do not build here" >&2; exit 3; }
-cargo tree --quiet --depth 1 --prefix none | grep wheel | grep -v early | sed 's/^/version: /'
-./target/release/wheel-crates-early | tee seen
+build 'wheel' --release
+./finding | tee seen
 cat > expected <<'TEXT'
 999 us end after 1 us
 1000 us end after 1000 us
