@@ -28,6 +28,8 @@ use tickless_core::time::{Instant, Span};
 
 #[cfg(not(feature = "conformance"))]
 use crate::arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::machine_check::Raised;
 use crate::host::{CPUS_MAX, Note};
 use crate::interrupt;
 use crate::lock::MaskingLock;
@@ -91,6 +93,9 @@ pub(crate) struct Sharing {
     pub(crate) is_slow: Note,
     /// True if an interrupt that no mask holds back has to come during the next read.
     pub(crate) must_interrupt: Note,
+    /// True if a machine check has to come during the next read, or on top of that interrupt if both have to come.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) must_check: Note,
 }
 
 /// The counter that all CPUs share.
@@ -117,6 +122,10 @@ impl SlowCounter for Shared {
         }
         if sharing.must_interrupt.take() {
             interrupt::masked_now();
+        }
+        #[cfg(target_arch = "x86_64")]
+        if sharing.must_check.take() {
+            interrupt::machine_check_now(Raised::Corrected);
         }
         Cycles(value)
     }
@@ -266,13 +275,24 @@ pub(crate) fn answer() {
     }
 }
 
-/// Calls `act` on top of any code that the executing CPU runs.
+/// Calls `act` on top of any code that the executing CPU runs, another such call among it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn on_top(act: impl FnOnce()) {
     let meeting = here();
+    let was_on_top = meeting.is_on_top.is_there();
     meeting.is_on_top.set(true);
     act();
-    meeting.is_on_top.set(false);
+    assert!(
+        meeting.is_on_top.is_there(),
+        "what came on top of this left its note"
+    );
+    meeting.is_on_top.set(was_on_top);
+}
+
+/// Returns true if the executing CPU runs on top of other code that masks do not protect from it.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_on_top() -> bool {
+    here().is_on_top.is_there()
 }
 
 /// The clock.

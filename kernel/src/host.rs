@@ -159,6 +159,12 @@ pub(crate) struct Local {
     /// The time that the last interrupt that no mask holds back read, in nanoseconds.
     #[cfg(target_arch = "x86_64")]
     pub(crate) unmaskable_time: Count,
+    /// Machine checks after which the CPU continued.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) machine_checks: Count,
+    /// The time that the last machine check read, in nanoseconds.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) machine_check_time: Count,
     /// Interrupts of no known source.
     pub(crate) strays: Count,
     /// Writes of the device's register.

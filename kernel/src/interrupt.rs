@@ -123,6 +123,32 @@ pub(crate) fn masked_now() {
     }
 }
 
+/// Handles a machine check, on top of any code of the CPU: reads the clock as [`masked`] does. `end` ends the machine
+/// check. If the interrupted code cannot continue, ends the run.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn machine_check(at: usize, end: fn() -> Result<(), arch::machine_check::Lost>) {
+    let host = machine().host();
+    let local = host.here();
+    crate::clock::on_top(|| {
+        let now = host.clock().now_on_top_of_writer().as_nanos();
+        local.machine_check_time.set(now.unsigned_abs());
+        if let Err(lost) = end() {
+            fault(format_args!("machine check at {at:#x}, {now} ns: {lost}"));
+        }
+    });
+    local.machine_checks.add(1);
+}
+
+/// Raises a machine check, and returns after it. If this executes in an interrupt that no mask holds back, another such
+/// interrupt is pending during the machine check.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn machine_check_now(kind: arch::machine_check::Raised) {
+    if crate::clock::is_on_top() {
+        arch::interrupt_masked(arch::cpu());
+    }
+    arch::machine_check::raise(kind);
+}
+
 /// Handles an interrupt of no known source.
 #[cfg_attr(
     target_arch = "riscv64",

@@ -19,13 +19,16 @@ use crate::toolchain;
 const MANIFEST: &str = "kernel/Cargo.toml";
 /// The exit status of the kernel when all of its tests passed.
 const PASSED: i32 = 33;
-/// The tests that end a run badly on purpose, each with the exit status that it has to have.
-pub(crate) const BAD_ENDS: [(&str, i32); 5] = [
-    ("fails", 35),
-    ("panics", 37),
-    ("wedges", 39),
-    ("faults", 41),
-    ("no-such-test", 43),
+/// The tests that end a run badly on purpose, each with the exit status that it has to have, and with the machine that
+/// has the test if the others do not.
+pub(crate) const BAD_ENDS: [(&str, i32, Option<Arch>); 7] = [
+    ("fails", 35, None),
+    ("panics", 37, None),
+    ("wedges", 39, None),
+    ("faults", 41, None),
+    ("no-such-test", 43, None),
+    ("unrestartable", 41, Some(Arch::X86)),
+    ("uncorrected", 41, Some(Arch::X86)),
 ];
 /// The number of real seconds that a run may take. The kernel limits guest time itself; this limit is for a kernel that
 /// hangs without output.
@@ -537,8 +540,8 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
 
 /// Returns the exit status that a run of `test` has to have.
 fn code_of(test: Option<&str>) -> i32 {
-    let bad = BAD_ENDS.iter().find(|(name, _)| test == Some(name));
-    bad.map_or(PASSED, |&(_, code)| code)
+    let bad = BAD_ENDS.iter().find(|(name, ..)| test == Some(name));
+    bad.map_or(PASSED, |&(_, code, _)| code)
 }
 
 /// Returns the `message` of a failed run, with the meaning of its exit code in front.
@@ -597,6 +600,8 @@ mod tests {
         assert_eq!([None, Some("soft")].map(code_of), [33, 33]);
         let bad = ["fails", "panics", "wedges", "faults", "no-such-test"];
         assert_eq!(bad.map(|test| code_of(Some(test))), [35, 37, 39, 41, 43]);
+        let checked = ["unrestartable", "uncorrected"];
+        assert_eq!(checked.map(|test| code_of(Some(test))), [41, 41]);
     }
 
     #[test]

@@ -36,6 +36,8 @@ mod hackbench;
 mod hotplug;
 mod interrupted;
 mod isolation;
+#[cfg(target_arch = "x86_64")]
+mod machine_check;
 mod noise;
 mod quiet;
 mod reserved;
@@ -123,6 +125,8 @@ const TESTS: &[Test] = &[
     #[cfg(target_arch = "x86_64")]
     test("broadcast", 2, 4, deep::broadcast),
     test("combined", 2, 5, clocks::combined),
+    #[cfg(target_arch = "x86_64")]
+    test("machine-check", 2, 1, machine_check::machine_check),
     test("switch", 1, 10, clocks::switch),
     Test {
         is_rescued: true,
@@ -133,6 +137,10 @@ const TESTS: &[Test] = &[
     extra("panics", 1, 1, trouble::panics),
     extra("faults", 1, 1, trouble::faults),
     extra("wedges", 1, 1, trouble::wedges),
+    #[cfg(target_arch = "x86_64")]
+    extra("unrestartable", 1, 1, machine_check::unrestartable),
+    #[cfg(target_arch = "x86_64")]
+    extra("uncorrected", 1, 1, machine_check::uncorrected),
     extra("measure", 1, 30, switches::measure),
     extra("hackbench", 1, 60, hackbench::hackbench),
     extra("sizes", 1, 1, sizes::sizes),

@@ -133,7 +133,7 @@ boot_gdt_pointer:
     cld
 .endm
 
-.macro restore
+.macro pop_saved
     pop     %r11
     pop     %r10
     pop     %r9
@@ -143,6 +143,10 @@ boot_gdt_pointer:
     pop     %rdx
     pop     %rcx
     pop     %rax
+.endm
+
+.macro restore
+    pop_saved
     iretq
 .endm
 
@@ -180,22 +184,59 @@ boot_gdt_pointer:
     interrupt entry_broadcast, x86_64_broadcast
     interrupt entry_stray, x86_64_stray
 
-# Comes in either mode, and where `gs` is still that of user mode.
-.global entry_nmi
-.balign 16
-entry_nmi:
+# Saves what an interrupt on top of any code may change. It comes in either mode, and where `gs` is still that of user
+# mode.
+.macro save_on_top
     save
     mov     $0xc0000101, %ecx
     rdmsr
     push    %rax
     push    %rdx
     find_own 128
-    call    x86_64_nmi
+.endm
+
+.macro restore_gs
     pop     %rdx
     pop     %rax
     mov     $0xc0000101, %ecx
     wrmsr
+.endm
+
+.global entry_nmi
+.balign 16
+entry_nmi:
+    save_on_top
+    call    x86_64_nmi
+    restore_gs
     restore
+
+# Returns to the kernel without `iretq`, which lets the next NMI in: the handler of an NMI that the machine check
+# interrupted still uses the stack of that next NMI. The interrupted code goes on by `ret`, on its own stack, to which
+# rax, the flags and the return address are copied.
+.global entry_machine_check
+.balign 16
+entry_machine_check:
+    save_on_top
+    mov     88(%rsp), %rdi
+    call    x86_64_machine_check
+    restore_gs
+    testb   $3, 80(%rsp)
+    jz      1f
+    restore
+1:  mov     96(%rsp), %rax
+    mov     72(%rsp), %rcx
+    mov     %rcx, -8(%rax)
+    mov     88(%rsp), %rcx
+    mov     %rcx, -16(%rax)
+    mov     64(%rsp), %rcx
+    mov     %rcx, -24(%rax)
+    sub     $24, %rax
+    mov     %rax, 64(%rsp)
+    pop_saved
+    mov     %rax, %rsp
+    pop     %rax
+    popfq
+    ret
 
 # A system call. Where its answer begins with 0 the program goes on with the second word in rax.
 .global entry_system_call
@@ -300,10 +341,8 @@ entry_exceptions:
 .set vector, vector + 1
 .endr
 exception:
-    # The double fault and the machine check have stacks of their own.
+    # The double fault has a stack of its own.
     cmpq    $8, (%rsp)
-    je      1f
-    cmpq    $18, (%rsp)
     je      1f
     testb   $3, 24(%rsp)
     jz      2f

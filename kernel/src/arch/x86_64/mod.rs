@@ -35,6 +35,7 @@ use crate::user;
 
 mod apic;
 mod hpet;
+pub(crate) mod machine_check;
 mod segments;
 
 use apic::Command;
@@ -361,6 +362,7 @@ pub(crate) fn init_machine() {
 
 /// Brings up the parts that belong to the executing CPU. Interrupts stay masked.
 pub(crate) fn init_cpu() {
+    machine_check::init();
     apic::init(segments::TIMER, is_coupled(), segments::STRAY);
     stop_device();
 }
@@ -676,6 +678,12 @@ extern "C" fn x86_64_nmi() {
     crate::interrupt::masked();
 }
 
+/// Handles a machine check, which comes at any instruction, on top of an NMI, too.
+#[unsafe(no_mangle)]
+extern "C" fn x86_64_machine_check(at: usize) {
+    crate::interrupt::machine_check(at, machine_check::end);
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_system_call(number: usize, argument: usize, at: usize) -> user::Answer {
     user::system_call(number, argument, at)
@@ -704,7 +712,7 @@ pub(crate) fn cause_fault() {
     unsafe { asm!("mov {0}, [{0}]", inout(reg) 1_u64 << 46 => _, options(nostack, readonly)) };
 }
 
-/// Handles every exception of the kernel except the NMI.
+/// Handles every exception of the kernel except the NMI and the machine check.
 #[unsafe(no_mangle)]
 extern "C" fn x86_64_fault(vector: u64, code: u64, at: u64, address: u64) -> ! {
     crate::interrupt::fault(format_args!(

@@ -120,6 +120,7 @@ pub(super) fn write_table() {
         fn entry_broadcast();
         fn entry_stray();
         fn entry_nmi();
+        fn entry_machine_check();
         fn entry_system_call();
     }
     let address = |entry: unsafe extern "C" fn()| entry as *const () as usize;
@@ -128,7 +129,7 @@ pub(super) fn write_table() {
         *place = match vector {
             NMI => gate(address(entry_nmi), 1),
             DOUBLE_FAULT => gate(address(entry_exceptions) + 16 * vector, 2),
-            MACHINE_CHECK => gate(address(entry_exceptions) + 16 * vector, 3),
+            MACHINE_CHECK => gate(address(entry_machine_check), 3),
             ..32 => gate(address(entry_exceptions) + 16 * vector, 0),
             _ if vector == usize::from(SYSTEM_CALL) => {
                 let [low, high] = gate(address(entry_system_call), 0);
