@@ -10,6 +10,10 @@
 //!
 //! The test ignores the memory of the clock. One of the threads that read the clock reads the kernel's clock each 50
 //! µs, and publishes the reading to the other threads; under valgrind nearly every operation takes longer than 50 µs.
+//!
+//! The trace does not say which thread accesses memory. The thread that ends its turn executes a few more instructions
+//! before it sleeps, and these may come in the turn of the other thread. So the test tells the threads apart by their
+//! stacks: a thread executes from an access to its stack until an access to the other stack.
 
 #![cfg(not(debug_assertions))]
 
@@ -49,6 +53,9 @@ static MARKS: Marks = Marks([const { AtomicU64::new(0) }; 3]);
 /// clock.
 const HERE: &str = "marks and clock: ";
 
+/// The text that each of the threads prints before its number and the addresses of the beginning and end of its stack.
+const STACK: &str = "stack: ";
+
 fn mark(which: usize) {
     MARKS.0[which].store(1, Ordering::SeqCst);
 }
@@ -66,6 +73,7 @@ fn use_timers(pushed: &mut dyn FnMut(u64), round: u64) {
 
 /// Runs a thread with timers of its own; the same timer has the earliest deadline all the time.
 fn thread_with_timers(own: usize, order: &Barrier, is_worker: bool) {
+    say(STACK, &[own, stack().start, stack().end]);
     let _worker = is_worker.then(support::worker);
     let begin = Instant::now();
     let mut first = pin!(sleep(Duration::from_secs(1800)));
@@ -99,13 +107,8 @@ fn thread_with_timers(own: usize, order: &Barrier, is_worker: bool) {
 
 /// Runs two threads with timers, in the process that valgrind traces.
 fn two_threads(is_worker: bool) -> ! {
-    // Where the trace goes, so that it comes in order, and in one piece.
     let clock = addresses_of_the_clock();
-    let marks = (&raw const MARKS).addr();
-    let said = format!("\n{HERE}{marks:x} {:x} {:x}\n", clock.start, clock.end);
-    std::io::stderr()
-        .write_all(said.as_bytes())
-        .expect("a pipe");
+    say(HERE, &[(&raw const MARKS).addr(), clock.start, clock.end]);
     let order = Barrier::new(2);
     thread::scope(|scope| {
         for own in 0..2 {
@@ -114,6 +117,22 @@ fn two_threads(is_worker: bool) -> ! {
         }
     });
     well_done();
+}
+
+/// Prints three numbers where the trace goes, so that they come in order, and in one piece.
+fn say(what: &str, numbers: &[usize; 3]) {
+    let [one, two, three] = numbers;
+    let said = format!("\n{what}{one:x} {two:x} {three:x}\n");
+    std::io::stderr()
+        .write_all(said.as_bytes())
+        .expect("a pipe");
+}
+
+/// Returns the addresses of the part of the stack that the executing thread uses, from a place near its upper end.
+fn stack() -> Range<usize> {
+    let here = 0;
+    let here = (&raw const here).addr();
+    here - (512 << 10)..here + (4 << 10)
 }
 
 /// The lines that one of the threads used in a turn.
@@ -127,7 +146,10 @@ struct Used {
 fn turns(trace: impl Read) -> [Vec<Used>; 2] {
     let mut places = None;
     let mut turns = [Vec::new(), Vec::new()];
+    let mut stacks = [0..0, 0..0];
+    // The thread whose turn it is, and the thread that executes.
     let mut at: Option<usize> = None;
+    let mut executing = None;
     let mut trace = BufReader::new(trace);
     let mut line = Vec::new();
     while {
@@ -135,9 +157,15 @@ fn turns(trace: impl Read) -> [Vec<Used>; 2] {
         trace.read_until(b'\n', &mut line).expect("a pipe") > 0
     } {
         let Some((kind, address)) = access(&line) else {
-            places = places.or_else(|| said(&line));
+            if let Some([own, start, end]) = said(STACK, &line) {
+                stacks[usize::try_from(own).expect("one of two")] = start..end;
+            } else if let Some([marks, start, end]) = said(HERE, &line) {
+                places = Some((marks, start..end));
+            }
             continue;
         };
+        let of_stack = stacks.iter().position(|stack| stack.contains(&address));
+        executing = of_stack.or(executing);
         let Some((marks, clock)) = &places else {
             continue;
         };
@@ -145,11 +173,14 @@ fn turns(trace: impl Read) -> [Vec<Used>; 2] {
         if is_write && (*marks..marks + 24).contains(&address) {
             let which = usize::try_from((address - marks) / 8).expect("one of three");
             at = (which != END).then_some(which);
+            executing = at.or(executing);
             if let Some(own) = at {
                 turns[own].push(Used::default());
             }
         } else if clock.contains(&address) {
             // See above.
+        } else if at != executing {
+            // The other thread: the end of its turn.
         } else if let Some(used) = at.and_then(|own| turns[own].last_mut()) {
             let lines = if is_write {
                 &mut used.written
@@ -171,12 +202,12 @@ fn access(line: &[u8]) -> Option<(u8, u64)> {
     matches!(kind, b'L' | b'S' | b'M').then_some((kind, address))
 }
 
-/// Returns the addresses of the marks and of the clock that the process printed.
-fn said(line: &[u8]) -> Option<(u64, Range<u64>)> {
+/// Returns the three numbers that the process printed behind `what`.
+fn said(what: &str, line: &[u8]) -> Option<[u64; 3]> {
     let text = std::str::from_utf8(line).ok()?;
-    let numbers = text.trim_end().strip_prefix(HERE)?.split(' ');
+    let numbers = text.trim_end().strip_prefix(what)?.split(' ');
     let mut numbers = numbers.map_while(|number| u64::from_str_radix(number, 16).ok());
-    Some((numbers.next()?, numbers.next()?..numbers.next()?))
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
 /// Returns the cache lines that `pick` returns for all turns.
