@@ -225,6 +225,11 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if is_whole {
         println!("{}", disk::account(root)?);
     }
+    // Last, because the end of a long output is all that some places keep.
+    let causes = summary::causes(&rows);
+    if !causes.is_empty() {
+        println!("\n{causes}\n");
+    }
     let failed: Vec<&str> = rows
         .iter()
         .filter(|row| row.outcome.verdict == StepVerdict::Failed)

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::disk::Plan;
-use super::summary::{Outcome, StepVerdict};
+use super::summary::{Cause, Outcome, StepVerdict};
 use super::testing::Programs;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
@@ -23,6 +23,7 @@ pub(super) struct Run<'r> {
     skips: Vec<String>,
     spent: Vec<(String, Duration)>,
     finds: Vec<String>,
+    causes: Vec<Cause>,
     did_something: bool,
 }
 
@@ -35,6 +36,7 @@ impl<'r> Run<'r> {
             skips: Vec::new(),
             spent: Vec::new(),
             finds: Vec::new(),
+            causes: Vec::new(),
             did_something: false,
         }
     }
@@ -79,8 +81,10 @@ impl<'r> Run<'r> {
                 .map_err(|_panic| format!("`{other}` could not be watched"))?;
             self.spent.push((other.to_string(), took));
             let captured = captured?;
-            print!("{}{}", captured.stderr, captured.stdout);
+            let output = captured.stderr + &captured.stdout;
+            print!("{output}");
             if captured.result.is_err() {
+                self.show_at_the_end(other.to_string(), output);
                 return result.and(Err(format!("`{other}` failed")));
             }
             result
@@ -123,9 +127,12 @@ impl<'r> Run<'r> {
             programs.watch(line);
             watch(programs.current(), line);
         });
-        let (spent, skips) = programs.finish();
-        self.spent.extend(spent);
-        self.skips.extend(skips);
+        let results = programs.finish();
+        self.spent.extend(results.spent);
+        self.skips.extend(results.skips);
+        if result.is_err() {
+            self.causes.extend(results.failed);
+        }
         result
     }
 
@@ -148,6 +155,11 @@ impl<'r> Run<'r> {
         self.finds.push(text.to_owned());
     }
 
+    /// Has the end of the check show the output of something that failed.
+    pub(super) fn show_at_the_end(&mut self, what: String, output: String) {
+        self.causes.push(Cause { what, output });
+    }
+
     /// Prints a text that is neither a result nor a skip.
     pub(super) fn note(&self, text: &str) {
         println!("   {text}");
@@ -166,6 +178,7 @@ impl<'r> Run<'r> {
             skips: self.skips,
             spent: self.spent,
             finds: self.finds,
+            causes: self.causes,
             failure: result.clone().err().unwrap_or_default(),
         }
     }

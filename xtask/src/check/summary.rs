@@ -36,6 +36,8 @@ pub(super) struct Outcome {
     pub(super) spent: Vec<(String, Duration)>,
     /// Findings that do not fail the check.
     pub(super) finds: Vec<String>,
+    /// The programs that failed.
+    pub(super) causes: Vec<Cause>,
     /// The reason why the step failed; empty if it did not.
     pub(super) failure: String,
 }
@@ -48,9 +50,17 @@ impl Outcome {
             skips: Vec::new(),
             spent: Vec::new(),
             finds: Vec::new(),
+            causes: Vec::new(),
             failure: String::new(),
         }
     }
+}
+
+/// A program that failed, with its output.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) what: String,
+    pub(super) output: String,
 }
 
 /// One step with its result.
@@ -74,6 +84,25 @@ pub(super) fn finds(rows: &[Row]) -> String {
                 &mut text,
                 format_args!("{RULE}\n## FOUND by {}: {find}\n{RULE}\n", row.step),
             );
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The number of lines that the end of the check shows of the output of one program that failed.
+pub(super) const SHOWN: usize = 60;
+
+/// Formats the end of the output of all that failed, without a final line end; empty if nothing failed.
+pub(super) fn causes(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        for cause in &row.outcome.causes {
+            put(&mut text, format_args!("-- {}: {}\n", row.step, cause.what));
+            let lines: Vec<&str> = cause.output.lines().collect();
+            for line in &lines[lines.len().saturating_sub(SHOWN)..] {
+                put(&mut text, format_args!("   {line}\n"));
+            }
         }
     }
     text.truncate(text.trim_end().len());
@@ -167,7 +196,7 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, RULE, Row, StepVerdict, finds, longest, table};
+    use super::{Cause, Outcome, RULE, Row, SHOWN, StepVerdict, causes, finds, longest, table};
     use std::time::Duration;
 
     #[test]
@@ -228,6 +257,32 @@ failed: msrv: `one` failed
             told,
             format!("{RULE}\n## FOUND by worlds: one\ntwo\n{RULE}")
         );
+    }
+
+    #[test]
+    fn the_end_of_what_a_failed_program_printed_stands_below_its_name() {
+        let row = |causes| Row {
+            step: "test".into(),
+            outcome: Outcome {
+                causes,
+                ..Outcome::not_run()
+            },
+            duration: Duration::ZERO,
+        };
+        let cause = |what: &str, output: &str| Cause {
+            what: what.to_owned(),
+            output: output.to_owned(),
+        };
+        assert_eq!(causes(&[row(Vec::new())]), "");
+        let two = row(vec![cause("one.rs", "why\nhow\n"), cause("two.rs", "")]);
+        assert_eq!(
+            causes(&[two]),
+            "-- test: one.rs\n   why\n   how\n-- test: two.rs"
+        );
+        let long = "line\n".repeat(SHOWN) + "last";
+        let told = causes(&[row(vec![cause("long.rs", &long)])]);
+        assert_eq!(told.lines().count(), 1 + SHOWN);
+        assert!(told.ends_with("\n   last"), "{told}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::changed::{Sources, Wanted};
 use super::run::Run;
+use super::summary::{Cause, SHOWN};
 use crate::invocation::{Invocation, is_installed};
 use crate::{files, workspace::Workspace};
 
@@ -142,31 +143,66 @@ fn on_one_processor(line: &Invocation) -> Invocation {
 pub(super) struct Programs {
     current: String,
     since: Instant,
+    /// The last lines of the current program; all lines of its failed tests.
+    lines: Vec<String>,
+    /// The result of the current program; `None` until it is printed.
+    passed: Option<bool>,
+    results: Results,
+}
+
+/// The results of the programs of one run of `cargo test`.
+#[derive(Debug, Default)]
+pub(super) struct Results {
     /// The build and each test program, with the time that each took.
     pub(super) spent: Vec<(String, Duration)>,
     /// The lines in which tests report that they skipped: `skipped: WHAT, because WHY`.
     pub(super) skips: Vec<String>,
+    /// The programs that printed no success, with the end of their output.
+    pub(super) failed: Vec<Cause>,
 }
 
 impl Programs {
     pub(super) fn new() -> Self {
         Self {
-            current: "building tests".into(),
+            current: BUILDING.into(),
             since: Instant::now(),
-            spent: Vec::new(),
-            skips: Vec::new(),
+            lines: Vec::new(),
+            passed: None,
+            results: Results::default(),
         }
     }
 
     pub(super) fn watch(&mut self, line: &str) {
         if let Some(program) = program(line) {
             self.end(program);
+            return;
         }
         if let Some((_, skip)) = line.split_once("skipped: ")
             && skip.contains(", because ")
         {
-            self.skips.push(skip.to_owned());
+            self.results.skips.push(skip.to_owned());
         }
+        self.keep(line);
+    }
+
+    /// Keeps what explains a failure: from the list of failed tests on, or the last lines where there is no such list.
+    fn keep(&mut self, line: &str) {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            self.passed = Some(result.starts_with("ok"));
+        }
+        if self.passed.is_some() {
+            return;
+        }
+        let has_list = self.lines.first().is_some_and(|line| line == FAILURES);
+        if line == FAILURES && !has_list {
+            self.lines.clear();
+        } else if self.lines.len() == SHOWN {
+            if has_list {
+                return;
+            }
+            self.lines.remove(0);
+        }
+        self.lines.push(line.to_owned());
     }
 
     /// Returns the name of the program that runs.
@@ -174,18 +210,34 @@ impl Programs {
         &self.current
     }
 
-    pub(super) fn finish(mut self) -> (Vec<(String, Duration)>, Vec<String>) {
+    /// Returns the results of all programs. A build that succeeded prints no result, so it counts as failed only if it
+    /// was the last program.
+    pub(super) fn finish(mut self) -> Results {
         self.end(String::new());
-        (self.spent, self.skips)
+        let has_programs = self.results.spent.len() > 1;
+        let built = |cause: &Cause| has_programs && cause.what == BUILDING;
+        self.results.failed.retain(|failed| !built(failed));
+        self.results
     }
 
     fn end(&mut self, next: String) {
         let now = Instant::now();
-        let current = std::mem::replace(&mut self.current, next);
-        self.spent.push((current, now - self.since));
+        let ended = std::mem::replace(&mut self.current, next);
+        let output = std::mem::take(&mut self.lines).join("\n");
+        if self.passed.take() != Some(true) {
+            let what = ended.clone();
+            self.results.failed.push(Cause { what, output });
+        }
+        self.results.spent.push((ended, now - self.since));
         self.since = now;
     }
 }
+
+/// The name of what comes before the first test program.
+const BUILDING: &str = "building tests";
+
+/// The line above the output of failed tests.
+const FAILURES: &str = "failures:";
 
 /// Returns the test program that cargo starts, if `line` names one.
 fn program(line: &str) -> Option<String> {
@@ -206,7 +258,7 @@ fn program(line: &str) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{Programs, Wanted, line, on_one_processor, program, relying, whole};
+    use super::{Cause, Programs, Wanted, line, on_one_processor, program, relying, whole};
     use crate::invocation::Invocation;
     use crate::workspace::samples::{library, workspace};
 
@@ -237,12 +289,65 @@ mod tests {
         programs.watch("skipped: this, because of that");
         programs.watch("test one ... skipped: the other, because there is none");
         programs.watch("test skipped: nothing ... ok");
-        let (spent, skips) = programs.finish();
+        let results = programs.finish();
         assert_eq!(
-            skips,
+            results.skips,
             ["this, because of that", "the other, because there is none"]
         );
-        assert_eq!(spent.len(), 1, "it never came beyond building");
+        assert_eq!(results.spent.len(), 1, "it never came beyond building");
+    }
+
+    #[test]
+    fn a_program_that_prints_no_success_is_kept_with_what_it_printed_last() {
+        let failed = |lines: &[&str]| {
+            let mut programs = Programs::new();
+            lines.iter().for_each(|line| programs.watch(line));
+            programs.finish().failed
+        };
+        let one = "     Running tests/one.rs (target/debug/deps/one-1f2e)";
+        let two = "     Running tests/two.rs (target/debug/deps/two-1f2e)";
+        let good = "test result: ok. 1 passed; 0 failed";
+        assert_eq!(failed(&["   Compiling one", one, good, two, good]), []);
+        let named = |what: &str, output: &str| {
+            vec![Cause {
+                what: what.to_owned(),
+                output: output.to_owned(),
+            }]
+        };
+        let bad = [
+            "test a ... FAILED",
+            "failures:",
+            "---- a stdout ----",
+            "it says why",
+            "failures:",
+            "    a",
+            "test result: FAILED. 0 passed; 1 failed",
+        ];
+        let expected = "failures:\n---- a stdout ----\nit says why\nfailures:\n    a";
+        let first = [&["   Compiling one", one][..], &bad, &[two, good]].concat();
+        assert_eq!(failed(&first), named("tests/one.rs", expected));
+        assert_eq!(
+            failed(&[one, good, two, "test b ... ", "error: signal: 6"]),
+            named("tests/two.rs", "test b ... \nerror: signal: 6")
+        );
+        assert_eq!(
+            failed(&["error: could not compile"]),
+            named("building tests", "error: could not compile")
+        );
+        let many: Vec<String> = (0..99).map(|line| line.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let [Cause { output: last, .. }] = &failed(&[&[one][..], &many].concat())[..] else {
+            panic!("one program failed");
+        };
+        assert!(last.starts_with("39\n") && last.ends_with("\n98"), "{last}");
+        let [Cause { output: list, .. }] = &failed(&[&[one, "failures:"][..], &many].concat())[..]
+        else {
+            panic!("one program failed");
+        };
+        assert!(
+            list.starts_with("failures:\n0\n") && list.ends_with("\n58"),
+            "{list}"
+        );
     }
 
     #[test]
