@@ -23,7 +23,7 @@ use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_core::trace::Event;
 use tickless_core::wheel::idle::{TickTime, wake_times};
 
-use crate::arch;
+use crate::arch::{self, Begins};
 use crate::heap;
 use crate::host::{Host, Local, device};
 use crate::idle;
@@ -53,6 +53,29 @@ pub(crate) struct Machine {
     pub(crate) tree: Hierarchy<Nodes>,
     pub(crate) count: TickCount<MaskingLock>,
     ticks: Vec<Ticking>,
+}
+
+/// The reason why a CPU that was started does not run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotStarted {
+    /// The machine refused to start the CPU, with this answer.
+    Refused(i64),
+    /// The machine started the CPU, and the CPU did not come online within this time.
+    Silent(Span),
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(answer) => {
+                write!(formatter, "does not start: the machine answers {answer}")
+            }
+            Self::Silent(limit) => {
+                let millis = limit.as_nanos() / 1_000_000;
+                write!(formatter, "was started, and is silent for {millis} ms")
+            }
+        }
+    }
 }
 
 static MACHINE: Late<Machine> = Late::new();
@@ -205,16 +228,29 @@ impl Machine {
         self.host().clock().switch(counter, others.clone(), tell)
     }
 
-    /// Starts `cpu`, which may be online later.
+    /// Starts `cpu`, and waits until it is online, for `limit` at most.
     ///
     /// # Errors
     ///
-    /// The error that [`arch::start_cpu`] returns.
-    pub(crate) fn start_cpu(&self, cpu: usize) -> Result<(), i64> {
-        arch::start_cpu(cpu, heap::stack(STACK), |micros, is_over| {
+    /// The reason why the CPU does not run.
+    pub(crate) fn start_cpu(
+        &self,
+        cpu: usize,
+        begins: Begins,
+        limit: Span,
+    ) -> Result<(), NotStarted> {
+        let end = self.now().saturating_add(limit);
+        let started = arch::start_cpu(cpu, heap::stack(STACK), begins, |micros, is_over| {
             let end = machine().now().saturating_add(Span::from_micros(micros));
             idle::until_time_or(end, is_over);
-        })
+        });
+        started.map_err(NotStarted::Refused)?;
+        idle::until_time_or(end, &|| self.is_online(cpu));
+        if self.is_online(cpu) {
+            Ok(())
+        } else {
+            Err(NotStarted::Silent(limit))
+        }
     }
 
     /// Returns true if `cpu` is online.

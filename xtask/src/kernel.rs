@@ -19,16 +19,25 @@ use crate::toolchain;
 const MANIFEST: &str = "kernel/Cargo.toml";
 /// The exit status of the kernel when all of its tests passed.
 const PASSED: i32 = 33;
-/// The tests that end a run badly on purpose, each with the exit status that it has to have, and with the machine that
-/// has the test if the others do not.
-pub(crate) const BAD_ENDS: [(&str, i32, Option<Arch>); 7] = [
-    ("fails", 35, None),
-    ("panics", 37, None),
-    ("wedges", 39, None),
-    ("faults", 41, None),
-    ("no-such-test", 43, None),
-    ("unrestartable", 41, Some(Arch::X86)),
-    ("uncorrected", 41, Some(Arch::X86)),
+/// The tests that end a run badly on purpose.
+pub(crate) const BAD_ENDS: [BadEnd; 8] = [
+    BadEnd::new("fails", 35),
+    BadEnd::new("panics", 37),
+    BadEnd::new("wedges", 39),
+    BadEnd::new("faults", 41),
+    BadEnd::new("no-such-test", 43),
+    BadEnd {
+        cpus: 2,
+        ..BadEnd::new("mute", 43)
+    },
+    BadEnd {
+        only: Some(Arch::X86),
+        ..BadEnd::new("unrestartable", 41)
+    },
+    BadEnd {
+        only: Some(Arch::X86),
+        ..BadEnd::new("uncorrected", 41)
+    },
 ];
 /// The number of real seconds that a run may take. The kernel limits guest time itself; this limit is for a kernel that
 /// hangs without output.
@@ -125,6 +134,29 @@ pub(crate) enum Arch {
     Riscv64,
     #[value(name = "x86-64")]
     X86,
+}
+
+/// A test that ends a run badly on purpose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BadEnd {
+    pub(crate) test: &'static str,
+    /// The exit status that the run has to have.
+    pub(crate) code: i32,
+    /// The number of CPUs that the test needs.
+    pub(crate) cpus: u32,
+    /// The machine that has the test, if the others do not.
+    pub(crate) only: Option<Arch>,
+}
+
+impl BadEnd {
+    const fn new(test: &'static str, code: i32) -> Self {
+        Self {
+            test,
+            code,
+            cpus: 1,
+            only: None,
+        }
+    }
 }
 
 /// The executor of the instructions.
@@ -540,8 +572,8 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
 
 /// Returns the exit status that a run of `test` has to have.
 fn code_of(test: Option<&str>) -> i32 {
-    let bad = BAD_ENDS.iter().find(|(name, ..)| test == Some(name));
-    bad.map_or(PASSED, |&(_, code, _)| code)
+    let bad = BAD_ENDS.iter().find(|bad| test == Some(bad.test));
+    bad.map_or(PASSED, |bad| bad.code)
 }
 
 /// Returns the `message` of a failed run, with the meaning of its exit code in front.
@@ -600,8 +632,8 @@ mod tests {
         assert_eq!([None, Some("soft")].map(code_of), [33, 33]);
         let bad = ["fails", "panics", "wedges", "faults", "no-such-test"];
         assert_eq!(bad.map(|test| code_of(Some(test))), [35, 37, 39, 41, 43]);
-        let checked = ["unrestartable", "uncorrected"];
-        assert_eq!(checked.map(|test| code_of(Some(test))), [41, 41]);
+        let others = ["mute", "unrestartable", "uncorrected"];
+        assert_eq!(others.map(|test| code_of(Some(test))), [43, 41, 41]);
     }
 
     #[test]

@@ -43,5 +43,14 @@ pub(crate) struct Frame {
     pub(crate) goes_on: usize,
 }
 
+/// The first instructions of a CPU that is started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Begins {
+    /// The CPU enters the kernel.
+    Kernel,
+    /// The CPU halts with its interrupts masked, and never enters the kernel. For a test.
+    Mute,
+}
+
 /// A function that sleeps until an interrupt made the condition true, for the given number of microseconds at most.
 pub(crate) type Wait = fn(u64, &dyn Fn() -> bool);

@@ -12,13 +12,13 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup};
 use tickless_core::platform::Platform;
 use tickless_core::time::{Monotonic, Span};
 
-use crate::arch;
+use crate::arch::{self, Begins};
 use crate::console::say;
 use crate::exit::Code;
 use crate::host::{Count, Host};
 use crate::idle;
 use crate::interrupt;
-use crate::machine::Machine;
+use crate::machine::{Machine, NotStarted};
 use crate::parameters::Parameters;
 
 mod afar;
@@ -137,6 +137,7 @@ const TESTS: &[Test] = &[
     extra("panics", 1, 1, trouble::panics),
     extra("faults", 1, 1, trouble::faults),
     extra("wedges", 1, 1, trouble::wedges),
+    extra(trouble::MUTE, 2, 1, trouble::mute),
     #[cfg(target_arch = "x86_64")]
     extra("unrestartable", 1, 1, machine_check::unrestartable),
     #[cfg(target_arch = "x86_64")]
@@ -156,6 +157,9 @@ const TESTS: &[Test] = &[
 /// execute other programs meanwhile.
 const PATIENCE: u64 = 30;
 
+/// The milliseconds within which a CPU that was started has to come online.
+const ANSWER_MILLIS: u64 = 500;
+
 /// Fails a test unless a condition holds.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)*) => {
@@ -170,12 +174,9 @@ pub(crate) use ensure;
 pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
     limit(parameters, 1);
     introduce(machine, parameters);
-    for cpu in 1..machine.cpus() {
-        if let Err(answer) = machine.start_cpu(cpu) {
-            say!("kernel: CPU {cpu} does not start: the machine answers {answer}");
-            return Code::Unusable;
-        }
-        idle::until(|| machine.is_online(cpu));
+    if let Err((cpu, reason)) = start_cpus(machine, parameters) {
+        say!("kernel: CPU {cpu} {reason}");
+        return Code::Unusable;
     }
     // Each of them sleeps before the first test begins.
     idle::until_time(machine.now().saturating_add(Span::from_millis(1)));
@@ -234,6 +235,28 @@ pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
     code
 }
 
+/// Starts the other CPUs, one after the other. If one of them does not run, returns its number and the reason.
+fn start_cpus(
+    machine: &'static Machine,
+    parameters: &Parameters,
+) -> Result<(), (usize, NotStarted)> {
+    let answer = Span::from_millis(ANSWER_MILLIS * patience(parameters));
+    for cpu in 1..machine.cpus() {
+        // The wait for one CPU ends before the run does, however many CPUs were waited for.
+        limit(parameters, 1);
+        let is_mute = parameters.test == Some(trouble::MUTE) && cpu + 1 == machine.cpus();
+        let begins = if is_mute {
+            Begins::Mute
+        } else {
+            Begins::Kernel
+        };
+        machine
+            .start_cpu(cpu, begins, answer)
+            .map_err(|reason| (cpu, reason))?;
+    }
+    Ok(())
+}
+
 /// Prints the test and the machine.
 fn introduce(machine: &Machine, parameters: &Parameters) {
     say!(
@@ -261,8 +284,12 @@ fn introduce(machine: &Machine, parameters: &Parameters) {
 /// Ends the run when more than `seconds` of guest time pass, and allows one rescue of devices that do not fire.
 fn limit(parameters: &Parameters, seconds: u64) {
     interrupt::allow_rescue();
-    let patience = if parameters.is_exact { 1 } else { PATIENCE };
-    interrupt::watch(seconds * patience);
+    interrupt::watch(seconds * patience(parameters));
+}
+
+/// Returns the factor by which limits are longer in this run.
+fn patience(parameters: &Parameters) -> u64 {
+    if parameters.is_exact { 1 } else { PATIENCE }
 }
 
 /// A timer for a test, which lives as long as the kernel.

@@ -7,12 +7,12 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
 use tickless_core::time::{Monotonic, Span};
 
 use super::{Verdict, ensure};
-use crate::arch;
+use crate::arch::{self, Begins};
 use crate::console::say;
 use crate::host::Count;
 use crate::idle;
 use crate::interrupt;
-use crate::machine::{Machine, machine};
+use crate::machine::{Machine, NotStarted, machine};
 use crate::parameters::Parameters;
 
 /// The time from a start to the deadline of a timer whose device is stopped.
@@ -68,9 +68,20 @@ pub(super) fn dead(machine: &'static Machine, _parameters: &Parameters) -> Verdi
 
 /// A CPU that the machine does not have is refused, and the kernel goes on.
 pub(super) fn absent(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
-    let started = machine.start_cpu(machine.cpus());
-    ensure!(started.is_err(), "a CPU starts that is not there");
+    let started = machine.start_cpu(machine.cpus(), Begins::Kernel, AHEAD);
+    ensure!(
+        matches!(started, Err(NotStarted::Refused(_))),
+        "a CPU that is not there: {started:?}"
+    );
     Ok(())
+}
+
+/// The name of the test whose last CPU is started, and halts before it enters the kernel.
+pub(super) const MUTE: &str = "mute";
+
+/// Fails, because the CPU that has to stay silent came online. The run ends before if the kernel notices its silence.
+pub(super) fn mute(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    Err("a CPU came online that has to be silent".into())
 }
 
 /// Fails, for its exit code.

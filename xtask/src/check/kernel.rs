@@ -83,7 +83,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         (&plain, CPUS, None, 1),
         (&traced, CPUS, Some(TRACE_TEST), 1),
     ];
-    let bad = BAD_ENDS.map(|(test, ..)| (&plain, 1, Some(test), 1));
+    let bad = BAD_ENDS.map(|bad| (&plain, bad.cpus, Some(bad.test), 1));
     let jobs = long
         .iter()
         .chain(&bad)
@@ -109,8 +109,8 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
 
 /// Returns true if the kernel of `arch` has `test`.
 fn is_on(arch: Arch, test: Option<&str>) -> bool {
-    let bad = BAD_ENDS.iter().find(|(name, ..)| test == Some(name));
-    let only = bad.and_then(|&(.., only)| only);
+    let bad = BAD_ENDS.iter().find(|bad| test == Some(bad.test));
+    let only = bad.and_then(|bad| bad.only);
     only.is_none_or(|only| only == arch)
 }
 
@@ -184,7 +184,7 @@ fn run_all(run: &mut Run<'_>, jobs: Vec<Job>) -> Result<Vec<(Arch, Vec<String>)>
         drop(ended);
         for (settings, runs, ending) in endings {
             let test = settings.test.as_deref();
-            let is_bad = BAD_ENDS.iter().any(|(bad, ..)| test == Some(bad));
+            let is_bad = BAD_ENDS.iter().any(|bad| test == Some(bad.test));
             for (line, output, took) in &runs {
                 // A bad end that was asked for looks like a failure of the check.
                 let shown = if is_bad && ending.is_ok() { "" } else { output };

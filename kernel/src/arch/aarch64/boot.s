@@ -32,6 +32,13 @@ _secondary:
     b       .
 .ltorg
 
+// A CPU that never enters the kernel.
+.global _mute
+_mute:
+    msr     daifset, #0xf
+4:  wfi
+    b       4b
+
 .macro vector target
 .balign 0x80
     b       \target

@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use tickless_core::time::convert::Kilohertz;
 
 use super::pages::{self, Purpose};
-use super::{Frame, Wait};
+use super::{Begins, Frame, Wait};
 use crate::interrupt::Interrupted;
 use crate::user;
 
@@ -323,22 +323,32 @@ pub(crate) fn set_watchdog(cycles: u64) {
 /// # Errors
 ///
 /// The answer of PSCI.
-pub(crate) fn start_cpu(cpu: usize, stack_top: usize, _wait: Wait) -> Result<(), i64> {
+pub(crate) fn start_cpu(
+    cpu: usize,
+    stack_top: usize,
+    begins: Begins,
+    _wait: Wait,
+) -> Result<(), i64> {
     unsafe extern "C" {
         fn _secondary();
+        fn _mute();
     }
+    let entry = match begins {
+        Begins::Kernel => _secondary as *const () as usize,
+        Begins::Mute => _mute as *const () as usize,
+    };
     let start = alloc::boxed::Box::leak(alloc::boxed::Box::new([stack_top, cpu]));
     let affinity = ((cpu / 16) << 8) | (cpu % 16);
     let answer: i64;
-    // SAFETY: PSCI starts the CPU at `_secondary`, on a stack that no other one uses; the call itself changes
-    // registers alone.
+    // SAFETY: PSCI starts the CPU at `entry`, on a stack that no other one uses; the call itself changes registers
+    // alone.
     unsafe {
         asm!(
             "dsb sy",
             "hvc #0",
             inout("x0") 0xC400_0003_u64 => answer,
             in("x1") affinity,
-            in("x2") _secondary as *const () as usize,
+            in("x2") entry,
             in("x3") start.as_ptr(),
             clobber_abi("C"),
             options(nostack),

@@ -34,6 +34,14 @@ _secondary:
     call    riscv64_entry
 4:  j       4b
 
+# A CPU that never enters the kernel.
+.global _mute
+_mute:
+    csrw    sie, zero
+    csrci   sstatus, 2
+6:  wfi
+    j       6b
+
 # Saves what a call may change, in so many bytes. Leaves the cause in a0, the interrupted instruction in a1, the value in
 # a2 and the state in a3.
 .macro save size

@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use tickless_core::time::convert::Kilohertz;
 
 use super::pages::{self, Purpose};
-use super::{Frame, Wait};
+use super::{Begins, Frame, Wait};
 use crate::interrupt::Interrupted;
 use crate::user;
 
@@ -291,12 +291,21 @@ pub(crate) fn set_watchdog(cycles: u64) {
 /// # Errors
 ///
 /// The answer of the firmware.
-pub(crate) fn start_cpu(cpu: usize, stack_top: usize, _wait: Wait) -> Result<(), i64> {
+pub(crate) fn start_cpu(
+    cpu: usize,
+    stack_top: usize,
+    begins: Begins,
+    _wait: Wait,
+) -> Result<(), i64> {
     unsafe extern "C" {
         fn _secondary();
+        fn _mute();
     }
+    let entry = match begins {
+        Begins::Kernel => _secondary as *const () as usize,
+        Begins::Mute => _mute as *const () as usize,
+    };
     let start = alloc::boxed::Box::leak(alloc::boxed::Box::new([stack_top, cpu]));
-    let entry = _secondary as *const () as usize;
     match firmware(0x48_534d, 0, [hart_of(cpu), entry, start.as_ptr() as usize]) {
         0 => Ok(()),
         error => Err(error),

@@ -106,6 +106,15 @@ trampoline_gdt_pointer:
 .global trampoline_end
 trampoline_end:
 
+# The copy of a CPU that never enters the kernel.
+.global mute
+mute:
+    cli
+1:  hlt
+    jmp     1b
+.global mute_end
+mute_end:
+
 .code64
 .balign 8
 boot_gdt:

@@ -26,7 +26,7 @@ use tickless_core::time::convert::Kilohertz;
 use tickless_kernel_pc::acpi::{self, Tables};
 
 use super::pages::{self, Purpose};
-use super::{Device, Frame, Wait};
+use super::{Begins, Device, Frame, Wait};
 use crate::console::last_line;
 use crate::exit::Code;
 use crate::host::CPUS_MAX;
@@ -96,6 +96,8 @@ static secondary_local: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
 unsafe extern "C" {
     static trampoline: u8;
     static trampoline_end: u8;
+    static mute: u8;
+    static mute_end: u8;
     static mut boot_pages: u8;
 }
 
@@ -411,36 +413,43 @@ fn compare_watchdog(cycles: u64) {
     hpet::compare(hpet::WATCHDOG, hpet::counter().saturating_add(ticks + 1));
 }
 
-/// Starts `cpu` on the stack that ends at `stack_top`, and waits until `cpu` runs and interrupts the first CPU.
+/// Starts `cpu` on the stack that ends at `stack_top`. The next CPU is started after this one is online.
 ///
 /// # Errors
 ///
-/// 1 if the machine has no such CPU, 2 if it does not run within a second.
-pub(crate) fn start_cpu(cpu: usize, stack_top: usize, wait: Wait) -> Result<(), i64> {
+/// 1 if the machine has no such CPU.
+pub(crate) fn start_cpu(
+    cpu: usize,
+    stack_top: usize,
+    begins: Begins,
+    wait: Wait,
+) -> Result<(), i64> {
     let id = apic::id_of(cpu).ok_or(1)?;
     let own: *mut Own = Own::leak(cpu);
     // Relaxed: the new CPU reads them behind what it is sent; the one before it has read its own.
     secondary_stack.store(stack_top, Ordering::Relaxed);
     secondary_local.store(own, Ordering::Relaxed);
-    let code = ptr::addr_of!(trampoline);
-    let length = ptr::addr_of!(trampoline_end).addr() - code.addr();
+    let (code, end) = match begins {
+        Begins::Kernel => (ptr::addr_of!(trampoline), ptr::addr_of!(trampoline_end)),
+        Begins::Mute => (ptr::addr_of!(mute), ptr::addr_of!(mute_end)),
+    };
+    let length = end.addr() - code.addr();
     // SAFETY: *low page*.
     unsafe { ptr::copy_nonoverlapping(code, LOW_PAGE as *mut u8, length) };
     // Relaxed: what the new CPU stores comes behind what it is sent.
     IS_STARTED.store(false, Ordering::Relaxed);
     apic::send(id, Command::Init);
     wait(200, &|| false);
+    let start = Command::Start((LOW_PAGE / 4096) as u8);
+    apic::send(id, start);
+    // Acquire: pairs with the store of the new CPU.
+    let is_started = || IS_STARTED.load(Ordering::Acquire);
+    wait(200, &is_started);
     // The first one may be lost, says the maker.
-    for micros in [200, 1_000_000] {
-        apic::send(id, Command::Start((LOW_PAGE / 4096) as u8));
-        // Acquire: pairs with the store of the new CPU: it has read where its stack is.
-        let is_started = || IS_STARTED.load(Ordering::Acquire);
-        wait(micros, &is_started);
-        if is_started() {
-            return Ok(());
-        }
+    if !is_started() {
+        apic::send(id, start);
     }
-    Err(2)
+    Ok(())
 }
 
 /// Writes a byte to the serial line.
