@@ -284,6 +284,36 @@ pub(crate) fn watchdog(now: Instant) {
     watch(SECONDS);
 }
 
+/// The watchdog while a test tries it, and does not let it end the run.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    pub(crate) is_on: Note,
+    /// The counter before which the watchdog must not come.
+    pub(crate) due: Count,
+    /// The interrupts of the watchdog, and those of them that came early.
+    pub(crate) fired: Count,
+    pub(crate) early: Count,
+}
+
+/// The only [`Trial`].
+pub(crate) static TRIAL: Trial = Trial {
+    is_on: Note::new(),
+    due: Count::new(),
+    fired: Count::new(),
+    early: Count::new(),
+};
+
+/// Counts the interrupt of the watchdog for the test that tries it. Returns false if no test does.
+pub(crate) fn try_watchdog() -> bool {
+    let is_tried = TRIAL.is_on.is_there();
+    if is_tried {
+        TRIAL.fired.add(1);
+        let is_early = arch::counter() < TRIAL.due.get();
+        TRIAL.early.add(u64::from(is_early));
+    }
+    is_tried
+}
+
 /// Has the watchdog call [`watchdog`] in so many seconds of the counter.
 pub(crate) fn watch(seconds: u64) {
     arch::set_watchdog(arch::counter() + seconds * u64::from(arch::kilohertz().0) * 1_000);

@@ -133,6 +133,7 @@ const TESTS: &[Test] = &[
         ..test("dead", 1, 2, trouble::dead)
     },
     test("absent", 1, 2, trouble::absent),
+    test("halves", 1, 75, trouble::halves),
     extra("fails", 1, 1, trouble::fails),
     extra("panics", 1, 1, trouble::panics),
     extra("faults", 1, 1, trouble::faults),

@@ -1,6 +1,7 @@
 //! Tests of trouble: a device that does not fire, a CPU that the machine does not have, and the ways in which a run may
 //! end badly, each with a code of its own.
 
+use alloc::vec::Vec;
 use core::pin::Pin;
 
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
@@ -63,6 +64,52 @@ pub(super) fn dead(machine: &'static Machine, _parameters: &Parameters) -> Verdi
         rescued == dead,
         "{rescued} devices were rescued, not {dead}"
     );
+    Ok(())
+}
+
+/// A comparator of 64 bits is moved across a multiple of 2^32 of its counter, to an earlier time and to a later one. It
+/// fires once for each of them, and never early: not between the writes of two halves.
+pub(super) fn halves(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    if !parameters.is_exact {
+        say!("  not here, because it lasts up to a minute and needs exact times");
+        return Ok(());
+    }
+    let cycles = |micros: u64| micros * u64::from(arch::kilohertz().0) / 1_000;
+    let wait_for = |count: u64| idle::until_time(machine.host().time_of(count));
+    if arch::until_watchdog_wraps() < cycles(4_000) {
+        // The next one.
+        wait_for(arch::counter() + cycles(5_000));
+    }
+    let wrap = arch::counter() + arch::until_watchdog_wraps();
+    wait_for(wrap - cycles(3_000));
+    let trial = &interrupt::TRIAL;
+    trial.is_on.leave();
+    #[cfg(target_arch = "x86_64")]
+    arch::set_slow_comparators(true);
+    let mut fired = Vec::new();
+    // The times before or after the wrap: the first one that is programmed, the one that replaces it at once, and the
+    // one until which interrupts are counted.
+    let after = |micros| wrap + cycles(micros);
+    let before = |micros| wrap - cycles(micros);
+    for (first, second, end) in [
+        (after(2_000), before(2_000), before(1_000)),
+        (before(500), after(3_000), after(4_000)),
+    ] {
+        trial.due.set(first.min(second));
+        arch::set_watchdog(first);
+        trial.due.set(second);
+        arch::set_watchdog(second);
+        wait_for(end);
+        fired.push(trial.fired.get());
+    }
+    #[cfg(target_arch = "x86_64")]
+    arch::set_slow_comparators(false);
+    interrupt::watch(1);
+    trial.is_on.set(false);
+    let early = trial.early.get();
+    ensure!(early == 0, "{early} of {fired:?} interrupts came early");
+    ensure!(fired == [1, 2], "{fired:?} interrupts came, not 1 and 2");
+    say!("  moved across a multiple of 2^32, earlier and later: one interrupt each");
     Ok(())
 }
 

@@ -318,6 +318,12 @@ pub(crate) fn set_watchdog(cycles: u64) {
     barrier();
 }
 
+/// Returns the cycles of the counter until the lower half of the watchdog's counter is zero.
+pub(crate) fn until_watchdog_wraps() -> u64 {
+    barrier();
+    (1 << 32) - (read_register!("cntpct_el0") & u64::from(u32::MAX))
+}
+
 /// Starts `cpu` on the stack that ends at `stack_top`.
 ///
 /// # Errors
@@ -390,6 +396,8 @@ extern "C" fn aarch64_interrupt(at: usize, state: u64) {
     match number {
         TIMER => crate::interrupt::timer(entered, interrupted),
         IPI => crate::interrupt::ipi(entered),
+        // Its line is up until the comparator or the control register is written.
+        WATCHDOG if crate::interrupt::try_watchdog() => write_register!("cntp_ctl_el0", 0),
         WATCHDOG => crate::interrupt::watchdog(crate::machine::machine().now()),
         _ => crate::interrupt::stray(),
     }

@@ -286,6 +286,11 @@ pub(crate) fn set_watchdog(cycles: u64) {
     store(CLOCK + 0x10, 1);
 }
 
+/// Returns the cycles of the counter until the lower half of the watchdog's clock is zero, rounded down.
+pub(crate) fn until_watchdog_wraps() -> u64 {
+    ((1 << 32) - u64::from(load(CLOCK))) / (1_000_000 / u64::from(KILOHERTZ.0))
+}
+
 /// Starts `cpu` on the stack that ends at `stack_top`.
 ///
 /// # Errors
@@ -367,7 +372,9 @@ extern "C" fn riscv64_trap(cause: u64, at: usize, value: u64, status: u64) {
         }
         EXTERNAL => {
             take_watchdog();
-            crate::interrupt::watchdog(crate::machine::machine().now());
+            if !crate::interrupt::try_watchdog() {
+                crate::interrupt::watchdog(crate::machine::machine().now());
+            }
             return;
         }
         _ => crate::interrupt::fault(format_args!("trap {cause:#x} at {at:#x}, value {value:#x}")),

@@ -3,7 +3,8 @@
 //! The first comparator wakes CPUs out of deep idle; the second one is the watchdog. Both use the interrupt routes of
 //! two older timers (interrupts 0 and 8), which are silent while the HPET runs.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::hint::black_box;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{load, store};
 
@@ -25,6 +26,7 @@ pub(super) const BROADCAST: usize = 0;
 
 /// Address of the registers, written before any other CPU runs.
 static PLACE: AtomicUsize = AtomicUsize::new(0);
+static IS_SLOW: AtomicBool = AtomicBool::new(false);
 
 fn register(offset: usize) -> usize {
     // Relaxed: written before any other CPU runs.
@@ -71,11 +73,28 @@ pub(super) fn lower() -> u32 {
 /// Sets a comparator to interrupt when the counter is at `when`.
 pub(super) fn compare(comparator: usize, when: u64) {
     let place = 0x100 + 0x20 * comparator;
-    store(register(place), 0);
-    // The high half first: with the low one alone it would compare with a time that is over.
-    store(register(place + 0xc), (when >> 32) as u32);
-    store(register(place + 0x8), when as u32);
-    store(register(place), INTERRUPTS);
+    // Stopped first: one half of the new time and the other one of the old time may be a time that is over.
+    store_slow(place, 0);
+    store_slow(place + 0xc, (when >> 32) as u32);
+    store_slow(place + 0x8, when as u32);
+    store_slow(place, INTERRUPTS);
+}
+
+/// Sets whether the writes of [`compare`] take as long as those of a real device do. For a test.
+pub(super) fn set_slow(is_slow: bool) {
+    // Relaxed: only the CPU that sets it writes comparators meanwhile.
+    IS_SLOW.store(is_slow, Ordering::Relaxed);
+}
+
+/// Writes a register. An emulator's device takes each value at once, before a comparator of it can fire.
+fn store_slow(offset: usize, value: u32) {
+    store(register(offset), value);
+    // Relaxed: see `set_slow`.
+    if IS_SLOW.load(Ordering::Relaxed) {
+        for round in 0..1_000 {
+            black_box(round);
+        }
+    }
 }
 
 /// Stops a comparator.

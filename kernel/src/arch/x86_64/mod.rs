@@ -383,6 +383,20 @@ pub(crate) fn watch_early(cycles: u64) {
     compare_watchdog(counter().saturating_add(cycles));
 }
 
+/// Returns the cycles of the counter until the lower half of the watchdog's counter is zero, rounded down.
+pub(crate) fn until_watchdog_wraps() -> u64 {
+    let ticks = (1 << 32) - u128::from(hpet::lower());
+    // Relaxed: written before any other CPU runs.
+    let hertz = u128::from(SHARED_HERTZ.load(Ordering::Relaxed));
+    let cycles = ticks * u128::from(kilohertz().0) * 1_000 / hertz;
+    u64::try_from(cycles).unwrap_or(u64::MAX)
+}
+
+/// Sets whether a write of a comparator takes as long as that of a real device does, a microsecond or more.
+pub(crate) fn set_slow_comparators(is_slow: bool) {
+    hpet::set_slow(is_slow);
+}
+
 /// Has the comparator for deep idle interrupt the first CPU in `nanos`, rounded up, or not at all.
 pub(crate) fn set_broadcast(nanos: Option<u64>) {
     let Some(nanos) = nanos else {
@@ -676,6 +690,9 @@ extern "C" fn x86_64_stray() {
 extern "C" fn x86_64_nmi() {
     // Relaxed: see `set_watchdog`.
     let limit = LIMIT.load(Ordering::Relaxed);
+    if crate::interrupt::try_watchdog() {
+        return;
+    }
     if counter() >= limit {
         crate::interrupt::watchdog_on_top();
         return;
