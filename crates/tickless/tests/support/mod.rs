@@ -98,6 +98,15 @@ pub(crate) const fn us(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
+/// Keeps the thread executing until `deadline` has passed by every clock of the library: a poll and a turn take a lower
+/// bound of the time, which may be a little behind what `Instant::now` returned before.
+pub(crate) fn spin_past(deadline: tickless::time::Instant) {
+    let bound = Duration::from_nanos(2 * tickless::clock::ERROR);
+    while tickless::time::Instant::now() < deadline + bound {
+        std::hint::spin_loop();
+    }
+}
+
 /// Fails if `time` has not passed since `start`.
 #[track_caller]
 pub(crate) fn assert_passed(start: Instant, time: Duration) {
