@@ -17,7 +17,7 @@ unsafe extern "C" {
 pub(crate) struct Parameters {
     /// The number of CPUs of the machine.
     pub(crate) cpus: u32,
-    /// The test to run; `None` for all of them.
+    /// The names of the tests to run, with commas between them; `None` for all tests.
     pub(crate) test: Option<&'static str>,
     /// True if one instruction takes one nanosecond: times are exact, and asserted.
     pub(crate) is_exact: bool,

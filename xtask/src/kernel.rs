@@ -122,7 +122,7 @@ pub(crate) struct Settings {
     /// The processor of the host on which the emulator runs, counted among the processors that this process may use.
     #[arg(skip)]
     pub(crate) lane: usize,
-    /// Runs only this test.
+    /// Runs only this test, or these, with commas between them. The kernel runs them in its own order.
     #[arg(value_name = "TEST")]
     pub(crate) test: Option<String>,
 }
@@ -501,7 +501,7 @@ pub(crate) fn running(
     let directory = files::target(root).join("kernel");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let line = parameters(settings);
-    let file = format!("{}-{}", settings.arch.name(), line.replace(' ', "-"));
+    let file = format!("{}-{}", settings.arch.name(), line.replace([' ', ','], "-"));
     let file = directory.join(file);
     fs::write(&file, &line).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(emulation(settings, image, &file))

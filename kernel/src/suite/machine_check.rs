@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 
 use tickless_core::clock::{Counters, Switched};
 
+use super::clocks::ATTEMPTS;
 use super::{Verdict, ensure};
 use crate::arch;
 use crate::arch::machine_check::{self, Raised};
@@ -49,12 +50,30 @@ pub(super) fn machine_check(machine: &'static Machine, _parameters: &Parameters)
 
 /// A machine check comes while the shared counter is locked, and reads the clock that the counter drives. So do `nmis`.
 fn on_top_of_holder(machine: &'static Machine, nmis: u64) -> Verdict {
+    let switched = machine.drive_time_by(SHARED);
+    ensure!(switched == Switched::Called, "the switch says {switched:?}");
+    let mut verdict = Err("no read of the device".into());
+    // A CPU that was told of the switch may be reading yet, for this one, too.
+    for _ in 0..ATTEMPTS {
+        verdict = read_under_check(machine, nmis);
+        if verdict.is_ok() {
+            break;
+        }
+    }
+    let switched = machine.drive_time_by(OWN);
+    ensure!(
+        switched == Switched::Inlined,
+        "the switch says {switched:?}"
+    );
+    verdict
+}
+
+/// Reads the shared counter, with a machine check and `nmis` on top.
+fn read_under_check(machine: &'static Machine, nmis: u64) -> Verdict {
     let host = machine.host();
     let local = host.here();
     let pair = host.clock().pair();
     let sharing = pair.sharing();
-    let switched = machine.drive_time_by(SHARED);
-    ensure!(switched == Switched::Called, "the switch says {switched:?}");
     let unmaskable = local.unmaskable.get();
     let checks = local.machine_checks.get();
     let began = machine.now().as_nanos().unsigned_abs();
@@ -65,11 +84,6 @@ fn on_top_of_holder(machine: &'static Machine, nmis: u64) -> Verdict {
     let _read = pair.read(SHARED);
     let samples = sharing.samples.load(Ordering::Relaxed) - samples;
     let ended = machine.now().as_nanos().unsigned_abs();
-    let switched = machine.drive_time_by(OWN);
-    ensure!(
-        switched == Switched::Inlined,
-        "the switch says {switched:?}"
-    );
     let checks = local.machine_checks.get() - checks;
     let unmaskable = local.unmaskable.get() - unmaskable;
     ensure!(

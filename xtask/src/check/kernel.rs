@@ -28,6 +28,22 @@ use crate::kernel::{
 
 /// The number of CPUs of the run that takes all tests.
 const CPUS: u32 = 4;
+/// The tests that run under KVM: those that pass there in every run and take no longer than some seconds.
+const KVM_TESTS: [&str; 13] = [
+    "soft",
+    "moved",
+    "withdrawn",
+    "sweep",
+    "remote",
+    "instants",
+    "hotplug",
+    "kicked",
+    "extended",
+    "broadcast",
+    "combined",
+    "dead",
+    "absent",
+];
 /// The number of runs that must fail before a failure is reported.
 const ATTEMPTS: usize = 6;
 /// The number of emulators that run at a time.
@@ -255,7 +271,7 @@ fn deadline(run: &mut Run<'_>, machines: &[Arch], images: &[PathBuf]) -> Result<
     let settings = Settings {
         accel: Accel::Kvm,
         icount: false,
-        ..settings(Arch::X86, 2, Some("sweep"))
+        ..settings(Arch::X86, 2, Some(&KVM_TESTS.join(",")))
     };
     if let Some((what, reason)) = lacking(run.root(), &settings)? {
         run.skip(&what, &reason);
