@@ -28,7 +28,7 @@ use tickless::{Driver, Executor, coarse, coop};
 const FAKED: &str = "TICKLESS_TEST_FAKED_CLOCK";
 
 /// The time that a process may take, in seconds.
-const PATIENCE: u32 = 60;
+const PATIENCE: u32 = 240;
 
 /// The rate of the clock in percent, and its offset from the kernel's clock in nanoseconds; not set if the clock is the
 /// kernel's.

@@ -76,7 +76,7 @@ const CALLS: &[(&str, libc::c_long)] = &[
 /// The environment variable with the name of the call that the process has to refuse.
 const REFUSED: &str = "TICKLESS_TEST_REFUSED_CALL";
 /// The time that a process may take, in seconds.
-const PATIENCE: u32 = 30;
+const PATIENCE: u32 = 240;
 /// The exit code of a process in which other code than the library panicked, because that code needs the call.
 const NOT_OURS: i32 = 43;
 const OURS: i32 = 44;

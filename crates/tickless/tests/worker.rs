@@ -218,12 +218,8 @@ fn no_unpark_is_lost() {
     for turn in 1..=10_000_u32 {
         turns.store(turn, Ordering::Release);
         unparker.unpark();
-        while turns.load(Ordering::Acquire) != 0 {
-            std::hint::spin_loop();
-            if turn % 64 == 0 {
-                thread::yield_now();
-            }
-        }
+        let looks = if turn % 64 == 0 { 1 } else { 1024 };
+        support::spin_until(looks, || turns.load(Ordering::Acquire) == 0);
     }
     parked.join().expect("the worker does not panic");
 }

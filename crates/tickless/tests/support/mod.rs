@@ -40,7 +40,7 @@ pub(crate) fn worker() -> Worker {
 
 /// The time that a test may take before it counts as hanging. It is far more than any test needs; `TICKLESS_PATIENCE`
 /// sets another number of seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A guard of a running test. If it is not dropped in time, the process ends, and the state of all timers is printed.
 #[must_use]
@@ -87,6 +87,14 @@ fn give_up(test: &str) -> ! {
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Spins until `condition` holds. After each `looks` looks, another thread may have the processor: without that, a
+/// thread that shares the processor would get it once in a time slice.
+pub(crate) fn spin_until(looks: u32, condition: impl Fn() -> bool) {
+    while !(0..looks).any(|_| condition()) {
+        thread::yield_now();
     }
 }
 
