@@ -104,6 +104,26 @@ fn read_under_check(machine: &'static Machine, nmis: u64) -> Verdict {
     Ok(())
 }
 
+/// An NMI and a machine check come between the unmasking of interrupts and the sleep: the CPU does not sleep, because
+/// an interrupt that came with the unmasking may have given it something to do.
+pub(super) fn awake(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    let local = machine.host().here();
+    let came = || (local.unmaskable.get(), local.machine_checks.get());
+    let (nmis, checks) = came();
+    let before = arch::mask();
+    arch::interrupt_sleep(false);
+    arch::interrupt_sleep(true);
+    let is_masked = arch::is_masked();
+    arch::restore(before);
+    ensure!(is_masked, "the sleep ended unmasked");
+    let (nmis, checks) = (came().0 - nmis, came().1 - checks);
+    ensure!(
+        nmis == 1 && checks == 1,
+        "{nmis} NMIs and {checks} machine checks came"
+    );
+    Ok(())
+}
+
 /// Raises a machine check after which nothing may continue, for its exit code.
 pub(super) fn unrestartable(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
     interrupt::machine_check_now(Raised::Unrestartable);

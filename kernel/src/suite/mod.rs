@@ -127,6 +127,8 @@ const TESTS: &[Test] = &[
     test("combined", 2, 5, clocks::combined),
     #[cfg(target_arch = "x86_64")]
     test("machine-check", 2, 1, machine_check::machine_check),
+    #[cfg(target_arch = "x86_64")]
+    test("awake", 1, 1, machine_check::awake),
     test("switch", 1, 10, clocks::switch),
     Test {
         is_rescued: true,

@@ -204,6 +204,17 @@ boot_gdt_pointer:
     find_own 128
 .endm
 
+# Makes interrupted code that is about to sleep go on behind the `hlt`, which has one byte. Where this interrupt came
+# between `sti` and `hlt`, those that wait for `sti` come before the `hlt`: the CPU would sleep although one of them
+# gave it something to do.
+.macro pass_sleep place
+    lea     sleeps(%rip), %rax
+    cmp     %rax, \place(%rsp)
+    jne     2f
+    incq    \place(%rsp)
+2:
+.endm
+
 .macro restore_gs
     pop     %rdx
     pop     %rax
@@ -216,6 +227,7 @@ boot_gdt_pointer:
 entry_nmi:
     save_on_top
     call    x86_64_nmi
+    pass_sleep 88
     restore_gs
     restore
 
@@ -228,6 +240,7 @@ entry_machine_check:
     save_on_top
     mov     88(%rsp), %rdi
     call    x86_64_machine_check
+    pass_sleep 88
     restore_gs
     testb   $3, 80(%rsp)
     jz      1f
@@ -246,6 +259,37 @@ entry_machine_check:
     pop     %rax
     popfq
     ret
+
+# Sleeps until an interrupt is pending, takes it, and returns masked. Called masked.
+.global sleep_once
+.balign 16
+sleep_once:
+    rdtsc
+    sti
+sleeps:
+    hlt
+    cli
+    ret
+
+# Calls the entry of an interrupt, rdi, as the processor does where the interrupt comes at the `hlt` of `sleep_once`.
+# Called masked; rsi is the address of what the CPU has of its own. Returns from `sleep_once`, masked.
+.global interrupt_sleep_at
+.balign 16
+interrupt_sleep_at:
+    mov     %rsp, %rax
+    and     $-16, %rsp
+    # The way back may copy three words to below the stack of the interrupted code.
+    sub     $40, %rsp
+    push    %rsi
+    mov     %ss, %ecx
+    push    %rcx
+    push    %rax
+    pushfq
+    mov     %cs, %ecx
+    push    %rcx
+    lea     sleeps(%rip), %rcx
+    push    %rcx
+    jmp     *%rdi
 
 # A system call. Where its answer begins with 0 the program goes on with the second word in rax.
 .global entry_system_call

@@ -130,6 +130,13 @@ pub(crate) enum Raised {
 /// here; a real processor refuses such records, QEMU's translator accepts them. And a second one during the first does
 /// not shut the processor down.
 pub(crate) fn raise(kind: Raised) {
+    record(kind);
+    // SAFETY: *instructions*. The handler leaves all registers as they were, and what lies on the stack.
+    unsafe { asm!("int 18") };
+}
+
+/// Writes the status and the record of an error.
+pub(super) fn record(kind: Raised) {
     let (status, record) = match kind {
         Raised::Corrected => (IN_PROGRESS | RESTARTABLE, VALID),
         Raised::Unrestartable => (IN_PROGRESS, 0),
@@ -139,8 +146,6 @@ pub(crate) fn raise(kind: Raised) {
         write_msr(status_of(bank), record);
     }
     write_msr(STATUS, status);
-    // SAFETY: *instructions*. The handler leaves all registers as they were, and what lies on the stack.
-    unsafe { asm!("int 18") };
 }
 
 /// Returns true if no record of an error is left.

@@ -99,6 +99,10 @@ unsafe extern "C" {
     static mute: u8;
     static mute_end: u8;
     static mut boot_pages: u8;
+    fn sleep_once();
+    fn interrupt_sleep_at(entry: unsafe extern "C" fn(), own: u64);
+    fn entry_nmi();
+    fn entry_machine_check();
 }
 
 fn load(address: usize) -> u32 {
@@ -249,21 +253,27 @@ pub(crate) fn unmask() {
 
 /// Sleeps until an interrupt is pending, takes the interrupt, and returns with interrupts masked. Called with
 /// interrupts masked: the processor unmasks them only after the first instruction of the sleep, so no wake-up is lost.
+/// An interrupt that no mask holds back and that comes before this instruction lets the CPU pass the sleep.
 ///
 /// The counter is read first, for an emulator that counts instructions (docs/kernel.md, "Exact time").
 pub(crate) fn wait() {
     // SAFETY: *instructions*.
-    unsafe {
-        asm!(
-            "rdtsc",
-            "sti",
-            "hlt",
-            "cli",
-            out("eax") _,
-            out("edx") _,
-            options(nostack)
-        )
+    unsafe { sleep_once() };
+}
+
+/// Executes the handler of an NMI, or of a machine check, as if it came when [`wait`] is about to sleep. Called with
+/// interrupts masked, so that a CPU that slept then would not wake up.
+pub(crate) fn interrupt_sleep(is_machine_check: bool) {
+    const OWN: u32 = 0xc000_0101;
+    let entry = if is_machine_check {
+        machine_check::record(machine_check::Raised::Corrected);
+        entry_machine_check
+    } else {
+        entry_nmi
     };
+    // SAFETY: *instructions*. The stack has what the processor would push, and the handler leaves the registers of this
+    // function as they were.
+    unsafe { interrupt_sleep_at(entry, read_msr(OWN)) };
 }
 
 /// True if [`relax`] lets an emulator that executes one CPU at a time switch to another CPU.
