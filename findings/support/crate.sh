@@ -9,6 +9,8 @@ mkdir src
     printf '\n[workspace]\n'
 } > Cargo.toml
 build() {
+    # The program is looked for below this folder.
+    unset CARGO_TARGET_DIR CARGO_BUILD_TARGET
     cargo build --quiet "${@:2}" || { echo "skipped: the crates do not build here" >&2; exit 3; }
     cargo tree --quiet --depth 1 --prefix none | grep -E "$1" | sed 's/^/version: /'
     cp target/*/finding finding
