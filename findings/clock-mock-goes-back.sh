@@ -15,14 +15,8 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-command -v go > /dev/null || { echo "skipped: there is no go" >&2; exit 3; }
-cd "$dir"
-cat > go.mod <<'MOD'
-module back
-
-go 1.20
-
-require github.com/benbjohnson/clock v1.3.5
+. "$(dirname "$0")/support/go.sh" 1.20 <<'MOD'
+github.com/benbjohnson/clock v1.3.5
 MOD
 cat > main.go <<'GO'
 package main
@@ -57,10 +51,8 @@ func main() {
 	fmt.Println("mock, Timer(1 min) after it, moves by", mock.Since(start))
 }
 GO
-export GOPATH=$dir/go GOFLAGS=-mod=mod GOCACHE=$dir/cache
-go build -o back . 2> log || { echo "skipped: $(head -1 log)" >&2; exit 3; }
-echo "version: $(go list -m github.com/benbjohnson/clock)"
-./back | tee seen
+build_go
+./of-go | tee seen
 cat > expected <<'TEXT'
 package time, After(-10 min), goes back: false
 mock, After(-10 min), moves by -10m0s

@@ -15,17 +15,9 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-command -v go > /dev/null || { echo "skipped: there is no go" >&2; exit 3; }
-cd "$dir"
-cat > go.mod <<'MOD'
-module advance
-
-go 1.20
-
-require (
-	github.com/benbjohnson/clock v1.3.5
-	github.com/jonboulle/clockwork v0.5.0
-)
+. "$(dirname "$0")/support/go.sh" 1.20 <<'MOD'
+github.com/benbjohnson/clock v1.3.5
+github.com/jonboulle/clockwork v0.5.0
 MOD
 cat > main.go <<'GO'
 package main
@@ -73,10 +65,8 @@ func main() {
 	report("clock", <-first, second)
 }
 GO
-export GOPATH=$dir/go GOFLAGS=-mod=mod GOCACHE=$dir/cache
-go build -o advance . 2> log || { echo "skipped: $(head -1 log)" >&2; exit 3; }
-echo "version: $(go list -m github.com/jonboulle/clockwork), $(go list -m github.com/benbjohnson/clock)"
-./advance | tee seen
+build_go
+./of-go | tee seen
 cat > expected <<'TEXT'
 clockwork: the first callback reads 5s, what it armed is pending
 clockwork, a second later: the first callback reads 5s, what it armed fired at 6s

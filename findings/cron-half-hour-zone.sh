@@ -17,18 +17,10 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-command -v go > /dev/null || { echo "skipped: there is no go" >&2; exit 3; }
-cd "$dir"
-cat > go.mod <<'MOD'
-module zone
-
-go 1.21
-
-require (
-	github.com/hashicorp/cronexpr v1.1.3
-	github.com/reugn/go-quartz v0.15.2
-	github.com/robfig/cron/v3 v3.0.1
-)
+. "$(dirname "$0")/support/go.sh" 1.21 <<'MOD'
+github.com/hashicorp/cronexpr v1.1.3
+github.com/reugn/go-quartz v0.15.2
+github.com/robfig/cron/v3 v3.0.1
 MOD
 cat > main.go <<'GO'
 package main
@@ -80,10 +72,8 @@ func main() {
 	}
 }
 GO
-export GOPATH=$dir/go GOFLAGS=-mod=mod GOCACHE=$dir/cache
-go build -o zone . 2> log || { echo "skipped: $(head -1 log)" >&2; exit 3; }
-for name in robfig/cron/v3 reugn/go-quartz hashicorp/cronexpr; do echo "version: $(go list -m "github.com/$name")"; done
-./zone | tee seen
+build_go
+./of-go | tee seen
 cat > expected <<'TEXT'
 0 3 * * *, robfig/cron: 10-03T03:00+10:30 10-05T03:00+11:00 10-06T03:00+11:00
 0 3 * * *, go-quartz: 10-03T03:00+10:30 10-04T03:00+11:00 10-05T03:00+11:00

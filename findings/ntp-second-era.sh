@@ -18,21 +18,16 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap '[ ! -s "$dir/pid" ] || kill "$(cat "$dir/pid")" 2> /dev/null; chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-for command in go node npm python3; do
+for command in node npm python3; do
     command -v "$command" > /dev/null || { echo "skipped: there is no $command" >&2; exit 3; }
 done
-cd "$dir"
+. "$(dirname "$0")/support/go.sh" 1.21 <<'MOD'
+github.com/beevik/ntp v1.6.0
+MOD
 python3 -m venv venv > log 2>&1 && venv/bin/pip install -q ntplib==0.4.0 > log 2>&1 \
     || { echo "skipped: ntplib 0.4.0 cannot be had here" >&2; exit 3; }
 npm install --silent --no-audit --no-fund --cache "$dir/npm" ntp-packet-parser@0.5.0 > log 2>&1 \
     || { echo "skipped: ntp-packet-parser 0.5.0 cannot be had here" >&2; exit 3; }
-cat > go.mod <<'MOD'
-module era
-
-go 1.21
-
-require github.com/beevik/ntp v1.6.0
-MOD
 cat > main.go <<'GO'
 package main
 
@@ -51,8 +46,7 @@ func main() {
 	fmt.Println("beevik/ntp:", reply.Time.UTC().Format("2006-01-02 15:04:05"))
 }
 GO
-export GOPATH=$dir/go GOFLAGS=-mod=mod GOCACHE=$dir/cache
-go build -o era . 2> log || { echo "skipped: $(head -1 log)" >&2; exit 3; }
+build_go
 # Answers requests on this machine, each with 4 seconds of the second era. It ends by itself.
 cat > server.py <<'PYTHON'
 import socket
@@ -101,11 +95,10 @@ packet.writeUInt32BE(4, 40);
 const time = NtpPacketParser.parse(packet).transmitTimestamp;
 console.log("ntp-packet-parser:", time.toISOString().slice(0, 19).replace("T", " "));
 JS
-echo "version: $(go list -m github.com/beevik/ntp)"
 echo "version: $(venv/bin/pip list --disable-pip-version-check 2> /dev/null | grep '^ntplib ')"
 echo "version: ntp-packet-parser $(node -p 'require("ntp-packet-parser/package.json").version')"
 {
-    ./era "$(cat port)"
+    ./of-go "$(cat port)"
     venv/bin/python era.py "$(cat port)"
     node era.js
 } | tee seen

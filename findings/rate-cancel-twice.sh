@@ -17,14 +17,8 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-command -v go > /dev/null || { echo "skipped: there is no go" >&2; exit 3; }
-cd "$dir"
-cat > go.mod <<'MOD'
-module again
-
-go 1.26.0
-
-require golang.org/x/time v0.16.0
+. "$(dirname "$0")/support/go.sh" 1.26.0 <<'MOD'
+golang.org/x/time v0.16.0
 MOD
 cat > main.go <<'GO'
 package main
@@ -67,10 +61,9 @@ func main() {
 	}
 }
 GO
-export GOPATH=$dir/go GOFLAGS=-mod=mod GOCACHE=$dir/cache GOTOOLCHAIN=local
-go build -o again . 2> log || { echo "skipped: $(head -1 log)" >&2; exit 3; }
-echo "version: $(go list -m golang.org/x/time)"
-./again | tee seen
+export GOTOOLCHAIN=local
+build_go
+./of-go | tee seen
 cat > expected <<'TEXT'
 five tokens reserved, wait: 5s
 cancelled 1 times: 0 tokens

@@ -19,10 +19,11 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-for command in go node npm; do
+for command in node npm; do
     command -v "$command" > /dev/null || { echo "skipped: there is no $command" >&2; exit 3; }
 done
-. "$(dirname "$0")/support/crate.sh" <<'TOML'
+support=$(cd "$(dirname "$0")/support" && pwd)
+. "$support/crate.sh" <<'TOML'
 rrule = "=0.14.0"
 TOML
 cat > src/main.rs <<'RUST'
@@ -40,12 +41,8 @@ fn main() {
     }
 }
 RUST
-cat > go.mod <<'MOD'
-module rules
-
-go 1.21
-
-require github.com/teambition/rrule-go v1.8.2
+. "$support/go.sh" 1.21 <<'MOD'
+github.com/teambition/rrule-go v1.8.2
 MOD
 cat > main.go <<'GO'
 package main
@@ -96,15 +93,13 @@ const rule = new RRule({
 });
 console.log("npm's rrule, each hour:", rule.all().map((at) => at.toISOString().slice(8, 16) + "Z").join(" "));
 JS
-export GOPATH=$dir/go GOFLAGS=-mod=mod GOCACHE=$dir/cache
-go build -o rules . 2> log || { echo "skipped: $(head -1 log)" >&2; exit 3; }
+build_go
 npm install --silent --no-audit --no-fund --cache "$dir/npm" rrule@2.8.1 > log 2>&1 \
     || { echo "skipped: rrule 2.8.1 of npm cannot be had here" >&2; exit 3; }
 build '^rrule '
-echo "version: $(go list -m github.com/teambition/rrule-go)"
 echo "version: npm's rrule $(node -p 'require("rrule/package.json").version')"
 {
-    ./rules
+    ./of-go
     ./finding
     TZ=UTC node rules.js
 } | tee seen
