@@ -96,38 +96,46 @@ pub(super) fn combined(machine: &'static Machine, parameters: &Parameters) -> Ve
     on_top_of_holder(machine)
 }
 
-/// The reads in which this CPU may find that another one reads the shared counter for it.
-pub(super) const ATTEMPTS: u32 = 100;
-
 /// An interrupt that no mask holds back comes while the shared counter is locked, and reads the clock that the counter
 /// drives.
 fn on_top_of_holder(machine: &'static Machine) -> Verdict {
-    let host = machine.host();
-    let pair = host.clock().pair();
-    let switched = machine.drive_time_by(SHARED);
-    ensure!(switched == Switched::Called, "the switch says {switched:?}");
+    let pair = machine.host().clock().pair();
     let expected = 1 + u64::from(cfg!(target_arch = "x86_64"));
-    let mut samples = 0;
-    // A CPU that was told of the switch may be reading yet, for this one, too.
-    for _ in 0..ATTEMPTS {
+    driven_by_shared(machine, || {
         pair.sharing().must_interrupt.set(true);
         let before = counts(pair.sharing());
         let _read = pair.read(SHARED);
-        [samples, ..] = counted(pair.sharing(), before);
-        if samples >= expected {
+        let [samples, ..] = counted(pair.sharing(), before);
+        ensure!(
+            samples >= expected,
+            "{samples} reads of the device with an interrupt on top of one"
+        );
+        Ok(())
+    })
+}
+
+/// Calls `attempt`, which reads the shared counter, while this counter drives the time, until an attempt succeeds: a
+/// CPU that was told of the switch may be reading yet, for this one, too.
+pub(super) fn driven_by_shared(
+    machine: &'static Machine,
+    mut attempt: impl FnMut() -> Verdict,
+) -> Verdict {
+    const ATTEMPTS: u32 = 100;
+    let switched = machine.drive_time_by(SHARED);
+    ensure!(switched == Switched::Called, "the switch says {switched:?}");
+    let mut verdict = attempt();
+    for _ in 1..ATTEMPTS {
+        if verdict.is_ok() {
             break;
         }
+        verdict = attempt();
     }
     let switched = machine.drive_time_by(OWN);
     ensure!(
         switched == Switched::Inlined,
         "the switch says {switched:?}"
     );
-    ensure!(
-        samples >= expected,
-        "{samples} reads of the device with an interrupt on top of one"
-    );
-    Ok(())
+    verdict
 }
 
 /// Switches of [`switch`].

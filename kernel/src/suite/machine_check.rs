@@ -5,13 +5,13 @@
 
 use core::sync::atomic::Ordering;
 
-use tickless_core::clock::{Counters, Switched};
+use tickless_core::clock::Counters;
 
-use super::clocks::ATTEMPTS;
+use super::clocks::driven_by_shared;
 use super::{Verdict, ensure};
 use crate::arch;
 use crate::arch::machine_check::{self, Raised};
-use crate::clock::{OWN, SHARED};
+use crate::clock::SHARED;
 use crate::console::say;
 use crate::interrupt;
 use crate::machine::Machine;
@@ -43,32 +43,12 @@ pub(super) fn machine_check(machine: &'static Machine, _parameters: &Parameters)
     let checks = local.machine_checks.get() - checks;
     ensure!(checks == TIMES + 1, "{checks} machine checks came");
     ensure!(machine_check::is_clear(), "a record of an error is left");
-    on_top_of_holder(machine, 0)?;
+    driven_by_shared(machine, || read_under_check(machine, 0))?;
     // One is interrupted, and one is pending meanwhile.
-    on_top_of_holder(machine, 2)
+    driven_by_shared(machine, || read_under_check(machine, 2))
 }
 
-/// A machine check comes while the shared counter is locked, and reads the clock that the counter drives. So do `nmis`.
-fn on_top_of_holder(machine: &'static Machine, nmis: u64) -> Verdict {
-    let switched = machine.drive_time_by(SHARED);
-    ensure!(switched == Switched::Called, "the switch says {switched:?}");
-    let mut verdict = Err("no read of the device".into());
-    // A CPU that was told of the switch may be reading yet, for this one, too.
-    for _ in 0..ATTEMPTS {
-        verdict = read_under_check(machine, nmis);
-        if verdict.is_ok() {
-            break;
-        }
-    }
-    let switched = machine.drive_time_by(OWN);
-    ensure!(
-        switched == Switched::Inlined,
-        "the switch says {switched:?}"
-    );
-    verdict
-}
-
-/// Reads the shared counter, with a machine check and `nmis` on top.
+/// Reads the shared counter, with a machine check and `nmis` on top, each of which reads the clock.
 fn read_under_check(machine: &'static Machine, nmis: u64) -> Verdict {
     let host = machine.host();
     let local = host.here();
@@ -111,8 +91,8 @@ pub(super) fn awake(machine: &'static Machine, _parameters: &Parameters) -> Verd
     let came = || (local.unmaskable.get(), local.machine_checks.get());
     let (nmis, checks) = came();
     let before = arch::mask();
-    arch::interrupt_sleep(false);
-    arch::interrupt_sleep(true);
+    arch::interrupt_sleep(None);
+    arch::interrupt_sleep(Some(Raised::Corrected));
     let is_masked = arch::is_masked();
     arch::restore(before);
     ensure!(is_masked, "the sleep ended unmasked");

@@ -39,7 +39,7 @@ pub(crate) mod machine_check;
 mod segments;
 
 use apic::Command;
-use segments::Own;
+use segments::{GS_BASE, Own};
 
 global_asm!(include_str!("boot.s"), options(att_syntax));
 global_asm!(include_str!("user.s"), options(att_syntax));
@@ -261,19 +261,19 @@ pub(crate) fn wait() {
     unsafe { sleep_once() };
 }
 
-/// Executes the handler of an NMI, or of a machine check, as if it came when [`wait`] is about to sleep. Called with
-/// interrupts masked, so that a CPU that slept then would not wake up.
-pub(crate) fn interrupt_sleep(is_machine_check: bool) {
-    const OWN: u32 = 0xc000_0101;
-    let entry = if is_machine_check {
-        machine_check::record(machine_check::Raised::Corrected);
-        entry_machine_check
-    } else {
-        entry_nmi
+/// Executes the handler of an NMI, or of a machine check of this kind, as if it came when [`wait`] is about to sleep.
+/// Called with interrupts masked, so that a CPU that slept then would not wake up.
+pub(crate) fn interrupt_sleep(check: Option<machine_check::Raised>) {
+    let entry = match check {
+        Some(kind) => {
+            machine_check::record(kind);
+            entry_machine_check
+        }
+        None => entry_nmi,
     };
     // SAFETY: *instructions*. The stack has what the processor would push, and the handler leaves the registers of this
     // function as they were.
-    unsafe { interrupt_sleep_at(entry, read_msr(OWN)) };
+    unsafe { interrupt_sleep_at(entry, read_msr(GS_BASE)) };
 }
 
 /// True if [`relax`] lets an emulator that executes one CPU at a time switch to another CPU.

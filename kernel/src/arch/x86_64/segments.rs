@@ -15,6 +15,8 @@ use alloc::boxed::Box;
 
 use crate::heap;
 
+use super::{entry_machine_check, entry_nmi};
+
 /// The vector of the device of each CPU.
 pub(super) const TIMER: u8 = 0xe0;
 /// The vector of the comparator that wakes CPUs whose own timer is stopped.
@@ -25,6 +27,9 @@ pub(super) const CALL: u8 = 0xe8;
 const SYSTEM_CALL: u8 = 0x80;
 /// The vector of interrupts that were withdrawn too late.
 pub(super) const STRAY: u8 = 0xff;
+
+/// The register with the address of the [`Own`] of the executing CPU.
+pub(super) const GS_BASE: u32 = 0xc000_0101;
 
 const NMI: usize = 2;
 const DOUBLE_FAULT: usize = 8;
@@ -119,8 +124,6 @@ pub(super) fn write_table() {
         fn entry_call();
         fn entry_broadcast();
         fn entry_stray();
-        fn entry_nmi();
-        fn entry_machine_check();
         fn entry_system_call();
     }
     let address = |entry: unsafe extern "C" fn()| entry as *const () as usize;
@@ -156,7 +159,7 @@ fn gate(entry: usize, stack: u64) -> [u64; 2] {
 
 /// Points the executing CPU to its own data.
 pub(super) fn find_own(own: *const Own) {
-    super::write_msr(0xc000_0101, own.addr() as u64);
+    super::write_msr(GS_BASE, own.addr() as u64);
 }
 
 /// Loads segments, task state and interrupt table of the executing CPU.
