@@ -157,6 +157,11 @@ impl BadEnd {
             only: None,
         }
     }
+
+    /// Returns the entry of `test`; `None` if the test ends a run well.
+    pub(crate) fn of(test: Option<&str>) -> Option<Self> {
+        BAD_ENDS.into_iter().find(|bad| test == Some(bad.test))
+    }
 }
 
 /// The executor of the instructions.
@@ -572,8 +577,7 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
 
 /// Returns the exit status that a run of `test` has to have.
 fn code_of(test: Option<&str>) -> i32 {
-    let bad = BAD_ENDS.iter().find(|bad| test == Some(bad.test));
-    bad.map_or(PASSED, |bad| bad.code)
+    BadEnd::of(test).map_or(PASSED, |bad| bad.code)
 }
 
 /// Returns the `message` of a failed run, with the meaning of its exit code in front.

@@ -22,8 +22,8 @@ use super::run::Run;
 use crate::files;
 use crate::invocation::Invocation;
 use crate::kernel::{
-    Accel, Arch, BAD_ENDS, CONFORMANCE_TEST, Settings, TRACE_TEST, TRACED, building, explained,
-    image, lacking, running,
+    Accel, Arch, BAD_ENDS, BadEnd, CONFORMANCE_TEST, Settings, TRACE_TEST, TRACED, building,
+    explained, image, lacking, running,
 };
 
 /// The number of CPUs of the run that takes all tests.
@@ -125,8 +125,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
 
 /// Returns true if the kernel of `arch` has `test`.
 fn is_on(arch: Arch, test: Option<&str>) -> bool {
-    let bad = BAD_ENDS.iter().find(|bad| test == Some(bad.test));
-    let only = bad.and_then(|bad| bad.only);
+    let only = BadEnd::of(test).and_then(|bad| bad.only);
     only.is_none_or(|only| only == arch)
 }
 
@@ -200,7 +199,7 @@ fn run_all(run: &mut Run<'_>, jobs: Vec<Job>) -> Result<Vec<(Arch, Vec<String>)>
         drop(ended);
         for (settings, runs, ending) in endings {
             let test = settings.test.as_deref();
-            let is_bad = BAD_ENDS.iter().any(|bad| test == Some(bad.test));
+            let is_bad = BadEnd::of(test).is_some();
             for (line, output, took) in &runs {
                 // A bad end that was asked for looks like a failure of the check.
                 let shown = if is_bad && ending.is_ok() { "" } else { output };
