@@ -136,12 +136,6 @@ impl Numbers {
     }
 }
 
-/// A placeholder for the timer of an event that is about no timer; its line does not show the number.
-const NO_TIMER: Number = Number {
-    number: 0,
-    is_exact: false,
-};
-
 /// Writes the line of an entry; false if the file has no such event, or the timer is not known.
 fn write(entry: &Entry, numbers: &mut Numbers) -> bool {
     let timer = match entry.event.subject() {
@@ -151,7 +145,7 @@ fn write(entry: &Entry, numbers: &mut Numbers) -> bool {
             Some(known) => *known,
             None => return false,
         },
-        None => NO_TIMER,
+        None => Number::NONE,
     };
     if !entry.event.has_line() {
         return false;

@@ -377,7 +377,7 @@ impl Trace {
                 // Its callback runs since before the recording, or its start follows.
                 None => return Ok(()),
             },
-            None => (NO_TIMER, false),
+            None => (Number::NONE, false),
         };
         let time = entry.time.as_nanos();
         if is_new && self.was_queued(entry, timer.is_exact) {
@@ -429,12 +429,6 @@ impl fmt::Debug for Trace {
             .finish_non_exhaustive()
     }
 }
-
-/// A stand-in for the number of a timer, for events that are about no timer; their lines do not show it.
-const NO_TIMER: Number = Number {
-    number: 0,
-    is_exact: false,
-};
 
 /// The numbers of timers.
 #[derive(Default)]

@@ -1,10 +1,12 @@
 //! `--trace`: the writer of a recording to a file, with one JSON object a line. docs/trace.md describes the format.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tickless_sim::record::{End, Header, Record, Sink};
+use tickless_core::trace::line::Line;
+use tickless_sim::record::{End, Header, MachineEvent, Record, Recorded, Sink};
 
 use crate::failure::Failure;
 use crate::hash::Hash;
@@ -21,6 +23,15 @@ struct First<'r> {
     unit: &'static str,
     #[serde(flatten)]
     header: &'r Header,
+}
+
+/// The line of an event that only the simulator has.
+#[derive(Debug, Serialize)]
+struct MachineLine<'r> {
+    time: u64,
+    cpu: Option<u32>,
+    #[serde(flatten)]
+    event: &'r MachineEvent,
 }
 
 /// The last line of a trace.
@@ -65,7 +76,7 @@ pub(crate) struct Writer {
     stream: Option<Stream>,
     lines: u64,
     hash: Hash,
-    failed: Option<serde_json::Error>,
+    failed: Option<io::Error>,
     limit: u64,
     tally: Arc<Tally>,
     /// The function that is called when the file becomes larger than its limit.
@@ -93,7 +104,11 @@ impl Writer {
         }
     }
 
-    fn line(&mut self, value: &impl Serialize) {
+    fn json(&mut self, value: &impl Serialize) {
+        self.line(|buffer| Ok(serde_json::to_writer(buffer, value)?));
+    }
+
+    fn line(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
         self.lines += 1;
         let Some(stream) = &mut self.stream else {
             return;
@@ -109,7 +124,7 @@ impl Writer {
         }
         let buffer = stream.buffer();
         let start = buffer.len();
-        if let Err(error) = serde_json::to_writer(&mut *buffer, value) {
+        if let Err(error) = write(buffer) {
             self.failed = Some(error);
             return;
         }
@@ -134,7 +149,7 @@ impl Writer {
 
 impl Sink for Writer {
     fn begin(&mut self, header: &Header) {
-        self.line(&First {
+        self.json(&First {
             format: FORMAT,
             version: VERSION,
             unit: "ns",
@@ -145,7 +160,26 @@ impl Sink for Writer {
     fn take(&mut self, record: &Record) {
         // Relaxed: a figure for people.
         self.tally.time.store(record.time, Ordering::Relaxed);
-        self.line(record);
+        let Record {
+            time,
+            cpu,
+            ref what,
+        } = *record;
+        // A run ends long before the sign would change.
+        let at = time.cast_signed();
+        match what {
+            Recorded::Library { event, timer } => self.line(|buffer| {
+                let line = Line {
+                    time: at,
+                    cpu,
+                    event,
+                    timer: *timer,
+                };
+                write!(buffer, "{line}")
+            }),
+            Recorded::Tree(part) => self.line(|buffer| write!(buffer, "{}", part.line(0, at))),
+            Recorded::Machine(event) => self.json(&MachineLine { time, cpu, event }),
+        }
     }
 
     fn end(&mut self, end: End) {
@@ -156,6 +190,6 @@ impl Sink for Writer {
             queued: end.queued,
             digest: self.hash.text(),
         };
-        self.line(&last);
+        self.json(&last);
     }
 }

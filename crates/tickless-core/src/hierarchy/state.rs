@@ -249,6 +249,13 @@ impl State {
         self.next(self.active(), self.migrator())
     }
 
+    /// Returns this state without its migrator, which breaks STATE-1 if a child is active. A simulator passes such
+    /// states to its checkers to see them fail; no group is ever in such a state.
+    #[must_use]
+    pub const fn without_migrator(self) -> Self {
+        Self(self.0 | NO_CHILD << MIGRATOR_SHIFT)
+    }
+
     const fn next(self, active: ChildSlots, migrator: Option<ChildSlot>) -> Self {
         let migrator = match migrator {
             None => NO_CHILD,

@@ -38,6 +38,14 @@ pub struct Number {
     pub is_exact: bool,
 }
 
+impl Number {
+    /// A placeholder for the timer of an event that concerns no timer; its line does not show the number.
+    pub const NONE: Self = Self {
+        number: 0,
+        is_exact: false,
+    };
+}
+
 /// The line of an event, without its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'e> {

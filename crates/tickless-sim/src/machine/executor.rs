@@ -19,7 +19,7 @@ use crate::machine::task_context::{Program, TaskContext};
 use crate::machine::{broadcast, checks, clocks, expire, faults, hotplug, idle, rearm};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::record::{Recorded, Recorder};
+use crate::record::{MachineEvent, Recorder};
 
 /// The interval at which the checkers inspect the whole machine.
 const SAMPLES: Picos = Picos::from_millis(10);
@@ -189,7 +189,9 @@ impl Executor {
         }
         machine.host().local(cpu).idle.set(false);
         let name = kind.name();
-        machine.host().record(|| Recorded::IrqHandlerEntry { name });
+        machine
+            .host()
+            .record(|| MachineEvent::IrqHandlerEntry { name });
         broadcast::leave_deep(machine.wakener.as_deref(), &machine.timers, cpu);
         counts_first(machine, cpu, at);
         current_cpu::charge(if machine.cpus[cpu as usize].current.is_some() {
@@ -228,7 +230,9 @@ impl Executor {
         }
         self.handle_fired();
         let machine = &mut self.machine;
-        machine.host().record(|| Recorded::IrqHandlerExit { name });
+        machine
+            .host()
+            .record(|| MachineEvent::IrqHandlerExit { name });
         if let Some(precise) = &mut machine.cpus[cpu as usize].precise {
             precise.interrupt_ends();
         }
@@ -540,7 +544,7 @@ fn wakes_from_idle(machine: &mut Machine, cpu: u32, at: Picos) -> Picos {
     let mut checker = host.checker.borrow_mut();
     checker.tallies.count(cpu, |tally| tally.wakes += 1);
     drop(checker);
-    host.record_at(cpu, at, || Recorded::CpuIdle {
+    host.record_at(cpu, at, || MachineEvent::CpuIdle {
         state: None,
         wakes: None,
     });
@@ -599,7 +603,7 @@ fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
     current_cpu::charge(machine.model.charges.switch);
     let host = machine.host();
     host.checker.borrow_mut().counts.switches += 1;
-    host.record(|| Recorded::SchedSwitch {
+    host.record(|| MachineEvent::SchedSwitch {
         prev: None,
         next: Some(task),
     });
@@ -625,7 +629,7 @@ fn block(machine: &mut Machine, cpu: u32, task: TaskId, life: Life) {
     state
         .waiting
         .stops(&machine.tasks[task as usize], is_done, now);
-    machine.host().record(|| Recorded::SchedSwitch {
+    machine.host().record(|| MachineEvent::SchedSwitch {
         prev: Some(task),
         next: None,
     });

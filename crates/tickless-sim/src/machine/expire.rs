@@ -13,7 +13,7 @@ use crate::machine::rearm;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::{Promise, idle_stays_idle};
-use crate::record::Recorded;
+use crate::record::MachineEvent;
 
 /// Handles an interrupt of the device of `cpu`, which executes, at `at`. `is_unasked` is true if the device was not
 /// programmed for this interrupt.
@@ -146,7 +146,7 @@ pub(super) fn soft_stage(machine: &Machine, cpu: u32) {
     let host = machine.host();
     let charges = &machine.model.charges;
     let vec = "TIMER";
-    host.record(|| Recorded::SoftirqEntry { vec });
+    host.record(|| MachineEvent::SoftirqEntry { vec });
     current_cpu::charge(charges.soft_raise);
     current_cpu::charge(if machine.real_time {
         charges.soft_thread
@@ -164,5 +164,5 @@ pub(super) fn soft_stage(machine: &Machine, cpu: u32) {
         let mut budget = u32::MAX;
         let _pull = machine.tree.serve_remote(CpuId(cpu), now, &mut budget);
     }
-    host.record(|| Recorded::SoftirqExit { vec });
+    host.record(|| MachineEvent::SoftirqExit { vec });
 }

@@ -11,7 +11,7 @@ use crate::machine::queue::EventKind;
 use crate::machine::reentrant::Callbacks;
 use crate::machine::{clocks, hotplug, idle};
 use crate::model::time::Picos;
-use crate::record::Recorded;
+use crate::record::MachineEvent;
 
 /// Returns the kind and the amount of the fault with this number.
 fn fault(machine: &Machine, index: u32) -> (FaultKind, Picos) {
@@ -137,7 +137,7 @@ fn toggle_isolation(machine: &mut Machine, cpu: u32) {
     let host = machine.host();
     host.checker.borrow_mut().isolated[cpu as usize] = becomes && excludes;
     host.local(cpu).is_isolated.set(becomes);
-    host.record(|| Recorded::CpuIsolated {
+    host.record(|| MachineEvent::CpuIsolated {
         of_cpu: cpu,
         isolated: becomes && excludes,
     });

@@ -33,7 +33,7 @@ use crate::model::time::Picos;
 use crate::promise::canary::Canary;
 use crate::promise::trace_checker::TraceChecker;
 use crate::promise::{Promise, monotonic};
-use crate::record::{Recorded, Recorder};
+use crate::record::{MachineEvent, Recorder};
 use crate::tables::PlainLock;
 
 /// Lines of a base, besides that of its lock, that a CPU touches when it arms or cancels a timer there for another CPU:
@@ -198,7 +198,7 @@ impl Host {
         }
         if cpu != current_cpu::NO_CPU {
             let now = shows.as_nanos();
-            self.record(|| Recorded::ClockRead { now });
+            self.record(|| MachineEvent::ClockRead { now });
             let local = self.local(cpu);
             local.sample_age.set(current_cpu::cursor() - sampled);
             let last = local.last_read.replace(now);
@@ -342,7 +342,7 @@ impl Host {
 
     /// Records an action of the CPU that executes, if there is a recorder.
     #[inline]
-    pub(crate) fn record(&self, what: impl FnOnce() -> Recorded) {
+    pub(crate) fn record(&self, what: impl FnOnce() -> MachineEvent) {
         if let Some(recorder) = &self.recorder {
             recorder.take_from(what);
         }
@@ -350,7 +350,7 @@ impl Host {
 
     /// Records an event of `cpu` at a time other than the cursor.
     #[inline]
-    pub(crate) fn record_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> Recorded) {
+    pub(crate) fn record_at(&self, cpu: u32, at: Picos, what: impl FnOnce() -> MachineEvent) {
         if let Some(recorder) = &self.recorder {
             recorder.take_from_at(cpu, at, what);
         }
@@ -370,7 +370,7 @@ impl Host {
         checker.counts.ipis += 1;
         checker.tallies.count(to, |tally| tally.ipis += 1);
         drop(checker);
-        self.record(|| Recorded::IpiSendCpu {
+        self.record(|| MachineEvent::IpiSendCpu {
             of_cpu: to,
             reason: what.name(),
         });
@@ -686,7 +686,7 @@ impl Platform for Host {
         }
         self.checker.borrow_mut().follow(&event, &self.clocks);
         if let Some(recorder) = &self.recorder {
-            recorder.traced(&event);
+            recorder.traced(event);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::machine::queue::{EventKind, SimEvent};
 use crate::machine::{clocks, idle};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::record::Recorded;
+use crate::record::MachineEvent;
 
 /// Returns true if a CPU other than `cpu` is online and not isolated.
 pub(super) fn others_keep_house(machine: &Machine, cpu: u32) -> bool {
@@ -124,7 +124,7 @@ pub(super) fn bring_back(machine: &mut Machine, cpu: u32, at: Picos) -> Picos {
 }
 
 fn record(machine: &Machine, cpu: u32, online: bool) {
-    machine.host().record(|| Recorded::CpuOnline {
+    machine.host().record(|| MachineEvent::CpuOnline {
         of_cpu: cpu,
         online,
     });

@@ -19,7 +19,7 @@ use crate::model::governor::choose;
 use crate::model::time::Picos;
 use crate::promise::Promise;
 use crate::promise::idle_stays_idle::LeftArmed;
-use crate::record::Recorded;
+use crate::record::MachineEvent;
 
 /// Enters idle on `cpu`, which executes and has nothing left to run. Called again after each interrupt after which the
 /// CPU still has nothing to run.
@@ -102,7 +102,7 @@ fn falls_asleep(machine: &mut Machine, cpu: u32, idle: usize) {
     host.local(cpu).idle.set(true);
     host.record(|| {
         let wakes = host.base_of(cpu).armed();
-        Recorded::CpuIdle {
+        MachineEvent::CpuIdle {
             state: Some(machine.states[idle].name.clone()),
             wakes: (!wakes.is_forever()).then(|| wakes.as_nanos()),
         }

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use tickless_core::base::{Frozen, Timers};
 use tickless_core::coarse::WheelKind;
 use tickless_core::hierarchy::{
-    ChildSlot, GroupId, Hierarchy, Layout, MigratorPolicy, NumaNode, State, Step, WIDTH_DEFAULT,
+    GroupId, Hierarchy, Layout, MigratorPolicy, NumaNode, State, Step, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
+use tickless_core::trace::Event;
 use tickless_core::wheel::idle::wake_times;
 
 use crate::machine::host::Host;
@@ -61,7 +62,7 @@ impl GlobalTimers {
         self.timers.platform()
     }
 
-    fn state_changed(&self, group: GroupId, child: ChildSlot, old: State, new: State) {
+    fn state_changed(&self, group: GroupId, new: State) {
         let host = self.host();
         self.lines[group.0 as usize].write(&host.model, 1);
         current_cpu::charge(host.model.charges.exchange);
@@ -74,14 +75,8 @@ impl GlobalTimers {
             value,
         );
         drop(checker);
-        let migrator = new
-            .migrator()
-            .filter(|_| !host.breaks(Promise::OneMigrator));
-        let wrong = one_migrator::wrong_migrator(group, new, migrator);
+        let wrong = one_migrator::wrong_migrator(group, new);
         host.check(Promise::OneMigrator, current_cpu::cpu(), wrong);
-        if let Some(recorder) = &host.recorder {
-            recorder.state_changed(group, (child, migrator), old, new);
-        }
     }
 
     fn serving(&self, cpu: CpuId) {
@@ -119,19 +114,19 @@ impl CpuTimers for GlobalTimers {
 
     // Inline: most steps are of no interest here, and each place tells one kind of them.
     #[inline]
-    fn step(&self, step: Step) {
-        match step {
-            Step::State {
-                group,
-                child,
-                old,
-                new,
-            } => self.state_changed(group, child, old, new),
-            Step::Serving { cpu, refused: None } => self.serving(cpu),
+    fn step(&self, mut step: Step) {
+        match &mut step {
+            Step::State { group, new, .. } => {
+                if self.host().breaks(Promise::OneMigrator) {
+                    *new = new.without_migrator();
+                }
+                self.state_changed(*group, *new);
+            }
+            Step::Serving { cpu, refused: None } => self.serving(*cpu),
             _ => {}
         }
         if let Some(recorder) = &self.host().recorder {
-            recorder.stepped(step);
+            recorder.traced(Event::Hierarchy { tree: 0, step });
         }
     }
 }

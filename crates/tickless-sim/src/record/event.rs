@@ -1,9 +1,10 @@
-//! The records of a recording. A record has the name of the kernel's trace event, if the kernel has such an event.
+//! The records of a recording: the events of the core, and those that only the simulated machine has.
 //!
-//! Times are nanoseconds of virtual time. Times of coarse timers are numbers of ticks, as everywhere. `None` means
-//! never. Each timer has a number of its own, and no two timers have the same number.
+//! Times are nanoseconds of virtual time. Each timer has a number of its own, and no two timers have the same number.
 
 use serde::Serialize;
+use tickless_core::trace::Event;
+use tickless_core::trace::line::{Number, Setting};
 
 /// The header of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,7 +37,7 @@ pub struct End {
 }
 
 /// An event of a recording.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The time of the event. The records of one CPU are in the order of their times. The work of a CPU is recorded as
     /// a whole, so the next record may belong to another CPU and have an earlier time.
@@ -44,11 +45,28 @@ pub struct Record {
     /// The executing CPU; `None` for the machine itself.
     pub cpu: Option<u32>,
     /// The event.
-    #[serde(flatten)]
     pub what: Recorded,
 }
 
-/// The events. `of_cpu` is the CPU to whose timers, device or place in the hierarchy the event belongs.
+/// The content of a record. A trace file has a line for each: [`Line`](tickless_core::trace::line::Line),
+/// [`Setting::line`], and an object with the keys of [`MachineEvent`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// The core reported an event.
+    Library {
+        /// The event, of a type that a trace file has lines for.
+        event: Event,
+        /// The number of the event's timer, if the event has one.
+        timer: Number,
+    },
+    /// The tree of the hierarchy has such a part. These records come first.
+    Tree(Setting),
+    /// The machine did something that the core does not see.
+    Machine(MachineEvent),
+}
+
+/// The events that only the simulator records. Each has the name of the kernel's trace event, if the kernel has such an
+/// event. `of_cpu` is the CPU to which the event belongs; `None` means never.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -56,108 +74,10 @@ pub struct Record {
     missing_docs,
     reason = "docs/trace.md has a table of all events and their keys"
 )]
-pub enum Recorded {
-    TimerStart {
-        timer: u64,
-        of_cpu: u32,
-        flags: &'static str,
-        now: u64,
-        expires: u64,
-        bucket_expiry: u64,
-        was_armed: bool,
-    },
-    TimerCancel {
-        timer: u64,
-        of_cpu: u32,
-    },
+pub enum MachineEvent {
     /// A program learned that its timer is cancelled and its callback does not run.
     TimerDeleteSync {
         timer: u64,
-    },
-    TimerExpireEntry {
-        timer: u64,
-        of_cpu: u32,
-        now: u64,
-        expires: u64,
-        bucket_expiry: u64,
-    },
-    TimerExpireExit {
-        timer: u64,
-    },
-    HrtimerStart {
-        hrtimer: u64,
-        of_cpu: u32,
-        clock: &'static str,
-        expires: i64,
-        softexpires: i64,
-        was_armed: bool,
-        place: &'static str,
-    },
-    HrtimerCancel {
-        hrtimer: u64,
-        of_cpu: u32,
-    },
-    HrtimerExpireEntry {
-        hrtimer: u64,
-        of_cpu: u32,
-        now: i64,
-        expires: i64,
-        softexpires: i64,
-    },
-    HrtimerExpireExit {
-        hrtimer: u64,
-    },
-    HrtimerRearm {
-        of_cpu: u32,
-        next: Option<i64>,
-        deferred: bool,
-    },
-    HrtimerClamped {
-        of_cpu: u32,
-        next: i64,
-    },
-    HrtimerWrittenLate {
-        of_cpu: u32,
-        next: i64,
-    },
-    HrtimerSpurious {
-        of_cpu: u32,
-    },
-    HrtimerHang {
-        of_cpu: u32,
-        nanos: u64,
-    },
-    /// A timer moved to another base; a record of its start follows.
-    TimerMove {
-        timer: u64,
-        from_cpu: u32,
-        of_cpu: u32,
-    },
-    /// A write that an interrupt owed is carried out at `point`.
-    HrtimerFlush {
-        of_cpu: u32,
-        point: &'static str,
-        stale: bool,
-    },
-    TickIdleBegin {
-        of_cpu: u32,
-    },
-    TickIdleEnd {
-        of_cpu: u32,
-    },
-    /// A CPU decided on its tick: it is kept for a reason, or stays stopped until `wake`.
-    TickEvaluate {
-        of_cpu: u32,
-        kept: Option<&'static str>,
-        wake: Option<i64>,
-    },
-    TickStop {
-        of_cpu: u32,
-        wake: Option<i64>,
-    },
-    TickStart {
-        of_cpu: u32,
-        due: Option<i64>,
     },
     /// A CPU read the clock, with this result.
     ClockRead {
@@ -196,78 +116,4 @@ pub enum Recorded {
         of_cpu: u32,
         isolated: bool,
     },
-    TmigrGroupSet {
-        group: u32,
-        lvl: usize,
-        numa: u32,
-    },
-    TmigrConnectChildParent {
-        group: u32,
-        parent: u32,
-        groupmask: u16,
-    },
-    TmigrConnectCpuParent {
-        of_cpu: u32,
-        parent: u32,
-        groupmask: u16,
-    },
-    TmigrGroupSetCpuActive(GroupState),
-    TmigrGroupSetCpuInactive(GroupState),
-    /// A CPU joins the hierarchy.
-    TmigrCpuAvailable {
-        of_cpu: u32,
-    },
-    TmigrCpuUnavailable {
-        of_cpu: u32,
-    },
-    TmigrCpuActive {
-        of_cpu: u32,
-    },
-    TmigrCpuIdle {
-        of_cpu: u32,
-        nextevt: Option<i64>,
-    },
-    TmigrCpuNewTimerIdle {
-        of_cpu: u32,
-        nextevt: Option<i64>,
-    },
-    /// A CPU promises to wake up at this time for other CPUs.
-    TmigrCpuWakeup {
-        of_cpu: u32,
-        wakeup: Option<i64>,
-    },
-    TmigrUpdateEvents {
-        group: u32,
-        child: u16,
-        evtcpu: Option<u32>,
-        nextevt: Option<i64>,
-        next_expiry: Option<i64>,
-    },
-    /// The time of a group's first event.
-    TmigrGroupExpiry {
-        group: u32,
-        next_expiry: Option<i64>,
-    },
-    /// A CPU fires the due timers of another CPU.
-    TmigrHandleRemoteCpu {
-        of_cpu: u32,
-    },
-    TmigrHandleRemoteCpuDone {
-        of_cpu: u32,
-        nextevt: Option<i64>,
-    },
-}
-
-/// The state of a group after a change. Each child is one bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "docs/trace.md has a table of all events and their keys"
-)]
-pub struct GroupState {
-    pub group: u32,
-    pub childmask: u16,
-    pub active: u16,
-    pub migrator: Option<u16>,
-    pub seq: u64,
 }

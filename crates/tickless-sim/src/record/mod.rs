@@ -12,7 +12,7 @@ pub(crate) mod tally;
 
 pub use counts::Counts;
 pub use distribution::Distribution;
-pub use event::{End, GroupState, Header, Record, Recorded};
+pub use event::{End, Header, MachineEvent, Record, Recorded};
 pub use tally::Tally;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use tickless_core::time::Instant;
+use tickless_core::trace::line::Number;
 
 use crate::clock::Clocks;
 use crate::model::current_cpu;
@@ -41,19 +41,12 @@ pub trait Sink {
 /// A sink that the caller can still read after the run.
 pub type SharedSink = Rc<RefCell<dyn Sink>>;
 
-/// A timer that has appeared in an event.
-#[derive(Clone, Copy)]
-struct Known {
-    id: u64,
-    is_exact: bool,
-}
-
 /// Records events for a sink.
 pub(crate) struct Recorder {
     sink: SharedSink,
     /// The timers by their addresses. An address may be reused by another timer, so that a timer has to be forgotten
     /// when it is freed.
-    known: RefCell<BTreeMap<usize, Known>>,
+    known: RefCell<BTreeMap<usize, Number>>,
     timers: Cell<u64>,
     /// The clocks of the CPUs, which give the times of the records.
     clocks: OnceCell<Rc<Clocks>>,
@@ -112,18 +105,17 @@ impl Recorder {
     }
 
     /// Returns the number of the timer that the core identifies by this address.
-    fn number(&self, address: usize, is_exact: bool) -> u64 {
+    fn number(&self, address: usize, is_exact: bool) -> Number {
         let mut known = self.known.borrow_mut();
-        let known = known.entry(address).or_insert_with(|| {
-            let id = self.timers.get();
-            self.timers.set(id + 1);
-            Known { id, is_exact }
-        });
-        known.id
+        *known.entry(address).or_insert_with(|| {
+            let number = self.timers.get();
+            self.timers.set(number + 1);
+            Number { number, is_exact }
+        })
     }
 
-    /// Returns the record of the timer that the core identifies by this address, if the timer has appeared.
-    fn known(&self, address: usize) -> Option<Known> {
+    /// Returns the number of the timer that the core identifies by this address, if the timer has appeared.
+    fn known(&self, address: usize) -> Option<Number> {
         self.known.borrow().get(&address).copied()
     }
 
@@ -131,7 +123,7 @@ impl Recorder {
     fn number_of<T>(&self, timer: &T) -> Option<u64> {
         let known = self.known.borrow();
         let mut inside = known.range(place(timer));
-        inside.next().map(|(_, known)| known.id)
+        inside.next().map(|(_, known)| known.number)
     }
 
     /// Forgets a timer that is about to be freed: a timer at the same address later is another one.
@@ -151,11 +143,6 @@ impl Recorder {
 fn place<T>(timer: &T) -> std::ops::Range<usize> {
     let first = std::ptr::from_ref(timer) as usize;
     first..first + size_of::<T>()
-}
-
-/// Converts a time to its form in recordings.
-fn nanos(time: Instant) -> Option<i64> {
-    (!time.is_forever()).then(|| time.as_nanos())
 }
 
 impl fmt::Debug for Recorder {

@@ -1,6 +1,7 @@
 //! The picture of a part of a run: a lane for each CPU, and below these a lane for each group.
 
 use maud::{Markup, PreEscaped, html};
+use tickless_core::hierarchy::{ChildSlot, ChildSlots};
 
 use super::lanes::{Duty, Lanes, Mark, Promise, Span};
 use super::state::{Activity, State};
@@ -21,7 +22,7 @@ const PIECE: f64 = 0.5;
 /// The width of a letter.
 const LETTER: f64 = 6.6;
 /// Colours for migrators.
-const COLOURS: u32 = 8;
+const COLOURS: u8 = 8;
 
 /// The mapping of times to the picture.
 struct Axis {
@@ -257,8 +258,8 @@ fn marked(
 }
 
 /// Returns the name of a group's child.
-fn child(state: &State, group: usize, mask: u16) -> String {
-    let is_it = |place: Option<(usize, u16)>| place == Some((group, mask));
+fn child(state: &State, group: usize, slot: ChildSlot) -> String {
+    let is_it = |place: Option<(usize, ChildSlot)>| place == Some((group, slot));
     if let Some(cpu) = state.cpus.iter().position(|cpu| is_it(cpu.leaf)) {
         return format!("CPU {cpu}");
     }
@@ -266,12 +267,9 @@ fn child(state: &State, group: usize, mask: u16) -> String {
     below.map_or_else(|| "no child".to_owned(), |below| format!("group {below}"))
 }
 
-/// Returns the names of the children that are bits of `mask`.
-fn children(state: &State, group: usize, mask: u16) -> String {
-    let bits = (0..u16::BITS)
-        .map(|bit| 1 << bit)
-        .filter(|bit| mask & bit != 0);
-    let names: Vec<String> = bits.map(|bit| child(state, group, bit)).collect();
+/// Returns the names of these children.
+fn children(state: &State, group: usize, slots: ChildSlots) -> String {
+    let names: Vec<String> = slots.map(|slot| child(state, group, slot)).collect();
     names.join(", ")
 }
 
@@ -323,13 +321,13 @@ fn duty(state: &State, group: usize, piece: &Piece<'_, Duty>, axis: &Axis, top: 
         "group {group}: {name} is migrator, active are {}, {when}",
         children(state, group, active)
     );
-    let class = format!("t-m{}", migrator.trailing_zeros() % COLOURS);
+    let class = format!("t-m{}", migrator.number() % COLOURS);
     rectangle(&class, (from, to), top, &title)
 }
 
 /// Returns the terms of each migrator, no matter which children were active meanwhile.
-fn terms(pieces: &[Piece<'_, Duty>], axis: &Axis) -> Vec<(f64, f64, u16)> {
-    let mut terms: Vec<(f64, f64, u16)> = Vec::new();
+fn terms(pieces: &[Piece<'_, Duty>], axis: &Axis) -> Vec<(f64, f64, ChildSlot)> {
+    let mut terms: Vec<(f64, f64, ChildSlot)> = Vec::new();
     let mut before = None;
     for piece in pieces {
         let (migrator, _) = piece.shown.what;

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tickless_sim::record::{Record, Recorded};
+use tickless_core::hierarchy::{ChildSlot, ChildSlots, Step};
+use tickless_core::trace::Event;
+use tickless_sim::record::{MachineEvent, Record, Recorded};
 
 use super::state::{Activity, State};
 use super::window::Picture;
@@ -19,7 +21,7 @@ pub(super) struct Span<T> {
 }
 
 /// The state of a group: its migrator, and its active children.
-pub(super) type Duty = (Option<u16>, u16);
+pub(super) type Duty = (Option<ChildSlot>, ChildSlots);
 
 /// A moment that the picture marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,14 +149,7 @@ impl Lanes {
     pub(super) fn of(picture: &Picture) -> Self {
         let mut state = picture.state.clone();
         // The tree is told of at the beginning, which may be a part of the picture.
-        let is_tree = |record: &&Record| {
-            matches!(
-                record.what,
-                Recorded::TmigrGroupSet { .. }
-                    | Recorded::TmigrConnectChildParent { .. }
-                    | Recorded::TmigrConnectCpuParent { .. }
-            )
-        };
+        let is_tree = |record: &&Record| matches!(record.what, Recorded::Tree(_));
         let (tree, rest): (Vec<&Record>, Vec<&Record>) = picture.records.iter().partition(is_tree);
         tree.iter().for_each(|record| state.apply(record));
         let whole = Picture {
@@ -169,6 +164,17 @@ impl Lanes {
             making.follow(record, at, &state);
         }
         making.end(picture.to, &state)
+    }
+}
+
+/// Returns the mark of a timer that `cpu` fired, if the event is that.
+fn fired(event: &Event, cpu: u32) -> Option<Mark> {
+    match event {
+        Event::WheelExpire { timeout, .. } if timeout.cpu.0 != cpu => {
+            Some(Mark::Remote(timeout.cpu.0))
+        }
+        Event::WheelExpire { .. } | Event::ExpireEntry { .. } => Some(Mark::Own),
+        _ => None,
     }
 }
 
@@ -214,32 +220,39 @@ impl Making {
         {
             lane.becomes(at, state.cpus[cpu as usize].activity());
             let mark = match record.what {
-                Recorded::TimerExpireEntry { of_cpu, .. } if of_cpu != cpu => {
-                    Some(Mark::Remote(of_cpu))
+                Recorded::Library { event, .. } => fired(&event, cpu),
+                Recorded::Machine(MachineEvent::IpiSendCpu { of_cpu, .. }) if of_cpu != cpu => {
+                    Some(Mark::Sent(of_cpu))
                 }
-                Recorded::TimerExpireEntry { .. } | Recorded::HrtimerExpireEntry { .. } => {
-                    Some(Mark::Own)
-                }
-                Recorded::IpiSendCpu { of_cpu, .. } if of_cpu != cpu => Some(Mark::Sent(of_cpu)),
                 _ => None,
             };
             if let Some(mark) = mark.filter(|_| record.time >= self.from) {
                 self.lanes.marks.push((at, cpu, mark));
             }
         }
-        match &record.what {
-            Recorded::TmigrGroupSetCpuActive(new) | Recorded::TmigrGroupSetCpuInactive(new) => {
-                if let Some(lane) = self.groups.get_mut(&(new.group as usize)) {
-                    lane.becomes(at, (new.migrator, new.active));
+        match record.what {
+            Recorded::Library {
+                event: Event::Hierarchy { step, .. },
+                ..
+            } => self.step(step, at),
+            Recorded::Machine(MachineEvent::CpuOnline { of_cpu, .. }) => {
+                if let Some(lane) = self.cpus.get_mut(&of_cpu) {
+                    lane.becomes(at, state.cpus[of_cpu as usize].activity());
                 }
             }
-            Recorded::TmigrCpuWakeup { of_cpu, wakeup } if self.cpus.contains_key(of_cpu) => {
-                self.promises(*of_cpu, at, *wakeup);
-            }
-            Recorded::CpuOnline { of_cpu, .. } => {
-                if let Some(lane) = self.cpus.get_mut(of_cpu) {
-                    lane.becomes(at, state.cpus[*of_cpu as usize].activity());
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, step: Step, at: u64) {
+        match step {
+            Step::State { group, new, .. } => {
+                if let Some(lane) = self.groups.get_mut(&(group.0 as usize)) {
+                    lane.becomes(at, (new.migrator(), new.active()));
                 }
+            }
+            Step::Wakeup { cpu, time } if self.cpus.contains_key(&cpu.0) => {
+                self.promises(cpu.0, at, (!time.is_forever()).then(|| time.as_nanos()));
             }
             _ => {}
         }

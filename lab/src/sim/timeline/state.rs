@@ -1,6 +1,9 @@
 //! The state of every CPU and every group, reconstructed from a recording.
 
-use tickless_sim::record::{GroupState, Record, Recorded};
+use tickless_core::hierarchy::{ChildSlot, ChildSlots, Step};
+use tickless_core::trace::Event;
+use tickless_core::trace::line::Setting;
+use tickless_sim::record::{MachineEvent, Record, Recorded};
 
 /// The activity of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub(super) struct Cpu {
     /// The time at which the CPU made its promise, and the time that it promised.
     pub(super) promise: Option<(u64, i64)>,
     /// The group of the CPU, and the CPU's place among its children.
-    pub(super) leaf: Option<(usize, u16)>,
+    pub(super) leaf: Option<(usize, ChildSlot)>,
 }
 
 impl Cpu {
@@ -56,17 +59,17 @@ impl Cpu {
     }
 
     /// Applies an event to the state of the CPU.
-    fn does(&mut self, what: &Recorded) {
+    fn does(&mut self, what: &MachineEvent) {
         match what {
-            Recorded::IrqHandlerEntry { name } => {
+            MachineEvent::IrqHandlerEntry { name } => {
                 self.interrupt = Some(name);
                 self.is_waking = false;
             }
-            Recorded::IrqHandlerExit { .. } => self.interrupt = None,
-            Recorded::SoftirqEntry { .. } => self.is_soft = true,
-            Recorded::SoftirqExit { .. } => self.is_soft = false,
-            Recorded::SchedSwitch { next, .. } => self.task = *next,
-            Recorded::CpuIdle { state, .. } => {
+            MachineEvent::IrqHandlerExit { .. } => self.interrupt = None,
+            MachineEvent::SoftirqEntry { .. } => self.is_soft = true,
+            MachineEvent::SoftirqExit { .. } => self.is_soft = false,
+            MachineEvent::SchedSwitch { next, .. } => self.task = *next,
+            MachineEvent::CpuIdle { state, .. } => {
                 self.is_waking = state.is_none();
                 self.idle.clone_from(state);
             }
@@ -80,9 +83,9 @@ impl Cpu {
 pub(super) struct Group {
     pub(super) level: usize,
     /// The parent of the group, and the group's place among its children.
-    pub(super) parent: Option<(usize, u16)>,
-    pub(super) active: u16,
-    pub(super) migrator: Option<u16>,
+    pub(super) parent: Option<(usize, ChildSlot)>,
+    pub(super) active: ChildSlots,
+    pub(super) migrator: Option<ChildSlot>,
 }
 
 /// The state of the machine at a moment.
@@ -102,47 +105,55 @@ impl State {
 
     /// Applies `record` to the state.
     pub(super) fn apply(&mut self, record: &Record) {
-        if let Some(cpu) = record.cpu {
-            self.cpus[cpu as usize].does(&record.what);
-        }
-        match &record.what {
-            Recorded::CpuOnline { of_cpu, online } => {
-                let cpu = &mut self.cpus[*of_cpu as usize];
-                cpu.is_off = !online;
-                cpu.task = None;
+        match record.what {
+            Recorded::Machine(ref what) => {
+                if let Some(cpu) = record.cpu {
+                    self.cpus[cpu as usize].does(what);
+                }
+                if let MachineEvent::CpuOnline { of_cpu, online } = *what {
+                    let cpu = &mut self.cpus[of_cpu as usize];
+                    cpu.is_off = !online;
+                    cpu.task = None;
+                }
             }
-            Recorded::TmigrCpuWakeup { of_cpu, wakeup } => {
-                let cpu = &mut self.cpus[*of_cpu as usize];
-                cpu.promise = wakeup.map(|wakeup| (record.time, wakeup));
-            }
-            Recorded::TmigrGroupSet { lvl, .. } => self.groups.push(Group {
-                level: *lvl,
-                ..Group::default()
-            }),
-            Recorded::TmigrConnectChildParent {
-                group,
-                parent,
-                groupmask,
-            } => {
-                self.groups[*group as usize].parent = Some((*parent as usize, *groupmask));
-            }
-            Recorded::TmigrConnectCpuParent {
-                of_cpu,
-                parent,
-                groupmask,
-            } => {
-                self.cpus[*of_cpu as usize].leaf = Some((*parent as usize, *groupmask));
-            }
-            Recorded::TmigrGroupSetCpuActive(new) | Recorded::TmigrGroupSetCpuInactive(new) => {
-                self.changes(new);
-            }
-            _ => {}
+            Recorded::Tree(part) => self.grow(part),
+            Recorded::Library {
+                event: Event::Hierarchy { step, .. },
+                ..
+            } => self.step(step, record.time),
+            Recorded::Library { .. } => {}
         }
     }
 
-    fn changes(&mut self, new: &GroupState) {
-        let group = &mut self.groups[new.group as usize];
-        group.active = new.active;
-        group.migrator = new.migrator;
+    fn grow(&mut self, part: Setting) {
+        match part {
+            Setting::Group { level, .. } => self.groups.push(Group {
+                level,
+                ..Group::default()
+            }),
+            Setting::Child {
+                group,
+                parent,
+                slot,
+            } => self.groups[group as usize].parent = Some((parent as usize, slot)),
+            Setting::Cpu { cpu, parent, slot } => {
+                self.cpus[cpu.0 as usize].leaf = Some((parent as usize, slot));
+            }
+        }
+    }
+
+    fn step(&mut self, step: Step, at: u64) {
+        match step {
+            Step::Wakeup { cpu, time } => {
+                let cpu = &mut self.cpus[cpu.0 as usize];
+                cpu.promise = (!time.is_forever()).then(|| (at, time.as_nanos()));
+            }
+            Step::State { group, new, .. } => {
+                let group = &mut self.groups[group.0 as usize];
+                group.active = new.active();
+                group.migrator = new.migrator();
+            }
+            _ => {}
+        }
     }
 }

@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tickless_sim::record::{End, Header, Record, Recorded, SharedSink, Sink};
+use tickless_sim::record::{End, Header, MachineEvent, Record, Recorded, SharedSink, Sink};
 use tickless_sim::{Outcome, Picos, Scenario, run_recorded};
 
 use super::lanes::{Lanes, Mark};
@@ -76,8 +76,8 @@ fn lanes_say_what_the_figures_of_the_run_say() {
         let times = spans.iter().map(|span| span.to - span.from);
         assert_eq!(times.sum::<u64>(), whole, "group {group}");
         let right = spans.iter().all(|span| match span.what {
-            (None, active) => active == 0,
-            (Some(migrator), active) => active & migrator != 0,
+            (None, active) => active.is_empty(),
+            (Some(migrator), active) => active.contains(migrator),
         });
         assert!(right, "{spans:?}");
     }
@@ -144,7 +144,7 @@ fn only_the_part_is_kept_however_long_the_run_is() {
         window.take(&Record {
             time,
             cpu: Some(0),
-            what: Recorded::ClockRead { now: 0 },
+            what: Recorded::Machine(MachineEvent::ClockRead { now: 0 }),
         });
         assert!(window.kept() <= 101, "{} at {time}", window.kept());
     }

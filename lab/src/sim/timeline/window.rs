@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use tickless_core::trace::Event;
 use tickless_sim::record::{End, Header, Record, Recorded, Sink};
 
 use super::state::State;
@@ -81,23 +82,17 @@ impl Window {
 
     /// Returns the lateness of the timer that the record fires, and the CPU to which the timer belongs.
     fn lateness(&self, record: &Record) -> Option<(u64, u32)> {
-        match record.what {
-            Recorded::TimerExpireEntry {
-                of_cpu,
-                bucket_expiry,
-                ..
-            } => {
-                let due = bucket_expiry.saturating_mul(self.tick);
-                Some((record.time.saturating_sub(due), of_cpu))
+        let Recorded::Library { event, .. } = record.what else {
+            return None;
+        };
+        let (due, of_cpu) = match event {
+            Event::WheelExpire { timeout, .. } => {
+                (timeout.due.0.saturating_mul(self.tick), timeout.cpu.0)
             }
-            Recorded::HrtimerExpireEntry {
-                of_cpu, expires, ..
-            } => {
-                let due = u64::try_from(expires).unwrap_or(0);
-                Some((record.time.saturating_sub(due), of_cpu))
-            }
-            _ => None,
-        }
+            Event::ExpireEntry { cpu, hard, .. } => (u64::try_from(hard).unwrap_or(0), cpu.0),
+            _ => return None,
+        };
+        Some((record.time.saturating_sub(due), of_cpu))
     }
 
     /// Centres the picture on the record's timer if no earlier timer fired as late.
