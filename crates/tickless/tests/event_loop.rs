@@ -19,7 +19,7 @@ use support::{
 };
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
-use tickless::{Driver, StartError, Worker, coarse};
+use tickless::{Driver, StartError, Turn, Worker, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -36,6 +36,19 @@ fn wait(driver: &Driver) {
     let ready =
         retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)).expect("poll works");
     assert_eq!(ready, 1);
+}
+
+/// Waits and takes turns until a turn fires something. The kernel may find a deadline passed up to the error of the
+/// library's clock before a turn does, and the descriptor becomes readable again after the turn.
+fn firing_turn(driver: &Driver) -> Turn {
+    loop {
+        wait(driver);
+        let turn = driver.turn();
+        if turn.fired > 0 {
+            return turn;
+        }
+        assert!(turn.next.is_some(), "something was waited for");
+    }
 }
 
 fn is_readable(driver: &Driver) -> bool {
@@ -65,7 +78,7 @@ fn the_descriptor_is_readable_when_a_timer_is_due_and_not_before() {
         assert_eq!(driver.next_deadline(), Some(deadline.into()));
         wait(&driver);
         assert!(Instant::now() >= deadline);
-        let turn = driver.turn();
+        let turn = firing_turn(&driver);
         assert_eq!((turn.fired, turn.next, turn.more), (1, None, false));
         assert!(!is_readable(&driver));
         assert!(poll_idly(sleep).is_ready());
@@ -89,15 +102,19 @@ fn epoll_reports_the_descriptor() {
     for _ in 0..20 {
         let start = Instant::now();
         let _sleep = waiting_idly(|| sleep(us(300)));
-        // A process that was stopped and goes on is told EINTR.
-        let found = retry_on_intr(|| {
-            epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None)
-        });
-        assert_eq!(found.expect("it waits"), 1);
-        assert_eq!(events[0].data.u64(), 3);
-        assert_passed(start, us(300));
-        assert_eq!(driver.turn().fired, 1);
-        events.clear();
+        let mut fired = 0;
+        while fired == 0 {
+            // A process that was stopped and goes on is told EINTR.
+            let found = retry_on_intr(|| {
+                epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None)
+            });
+            assert_eq!(found.expect("it waits"), 1);
+            assert_eq!(events[0].data.u64(), 3);
+            assert_passed(start, us(300));
+            fired = driver.turn().fired;
+            events.clear();
+        }
+        assert_eq!(fired, 1);
     }
     assert!(driver.as_raw_fd() >= 0);
 }
@@ -109,7 +126,7 @@ fn several_timers_fire_in_the_order_of_their_deadlines() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
     // Of all alike, however long this thread loses its CPU between two starts.
-    let base = tickless::hrtimer::now::<Monotonic>();
+    let base = time::Instant::from_std(start);
     let timers: Vec<_> = [7_u64, 3, 9, 1, 5]
         .into_iter()
         .map(|number| {
@@ -118,9 +135,7 @@ fn several_timers_fire_in_the_order_of_their_deadlines() {
                 order.lock().expect("no callback panics").push(number);
                 Restart::No
             }));
-            let _ = timer
-                .as_ref()
-                .start(Start::at(base.saturating_add(Span::from_millis(number))));
+            let _ = timer.as_ref().start(Start::from(base + ms(number)));
             timer
         })
         .collect();
@@ -161,8 +176,7 @@ fn a_turn_at_any_time_does_no_harm() {
         fired = driver.turn().fired;
     }
     sleep.as_mut().reset(time::Instant::now() + ms(2));
-    wait(&driver);
-    assert_eq!(driver.turn().fired, 1);
+    assert_eq!(firing_turn(&driver).fired, 1);
 }
 
 /// The descriptor is programmed for the first timer, whichever thread started the timer and when.
@@ -181,14 +195,12 @@ fn an_earlier_timer_armed_by_a_callback_is_seen() {
         Restart::No
     }));
     let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
-    wait(&driver);
-    let mut fired = driver.turn().fired;
+    let mut fired = firing_turn(&driver).fired;
     let armed = ARMED.take().expect("the callback ran on this thread");
     // Where the system took the thread off for so long the same turn fired both.
     if fired == 1 {
         assert_eq!(driver.next_deadline(), Some(armed.deadline()));
-        wait(&driver);
-        fired += driver.turn().fired;
+        fired += firing_turn(&driver).fired;
     }
     assert_eq!((fired, wakes.count()), (2, 1));
 }
@@ -202,8 +214,7 @@ fn a_timer_that_others_cancel_costs_one_empty_turn_at_most() {
     on_thread(move || drop(cancelled));
     wait(&driver);
     if driver.turn().fired == 0 {
-        wait(&driver);
-        assert_eq!(driver.turn().fired, 1);
+        assert_eq!(firing_turn(&driver).fired, 1);
     }
     assert!(poll_idly(pin!(kept)).is_ready());
 }
@@ -225,8 +236,7 @@ fn more_timers_than_a_turn_may_fire_keep_the_descriptor_readable() {
     }
     let (mut fired, mut turns) = (0, 0);
     loop {
-        wait(&driver);
-        let turn = driver.turn();
+        let turn = firing_turn(&driver);
         assert!(turn.fired <= 4_096, "{turn:?}");
         (fired, turns) = (fired + turn.fired, turns + 1);
         if !turn.more {
@@ -261,8 +271,7 @@ fn more_soft_timers_than_a_turn_may_fire_keep_the_descriptor_readable() {
     for timer in &timers {
         let _ = timer.as_ref().start(Start::at(at));
     }
-    wait(&driver);
-    let turn = driver.turn();
+    let turn = firing_turn(&driver);
     assert_eq!((turn.fired, turn.more), (4_096, true));
     wait(&driver);
     let turn = driver.turn();
@@ -281,8 +290,7 @@ fn timers_queued_before_become_the_drivers() {
         let driver = driver();
         // Unless the machine was so slow that the expiry thread came first.
         if wakes.count() == 0 && driver.next_deadline().is_some() {
-            wait(&driver);
-            let _fired = driver.turn();
+            let _fired = firing_turn(&driver);
         }
         wakes.wait();
         assert_passed(start, ms(3));
@@ -504,10 +512,7 @@ fn drivers_and_workers_take_turns_on_one_thread() {
             assert!(matches!(Driver::new(), Err(StartError::AlreadyTaken)));
             let [first, second, third] = [1, 2, 4].map(|millis| waiting_idly(|| sleep(ms(millis))));
             // The descriptor may be readable once for what the expiry thread did on this thread before.
-            wait(&driver);
-            while driver.turn().fired == 0 {
-                wait(&driver);
-            }
+            let _fired = firing_turn(&driver);
             drop(driver);
             let worker = Worker::new().expect("the thread is free");
             worker.block_on(join(first, second));
@@ -532,8 +537,7 @@ fn a_turn_inside_of_a_callback_is_refused() {
             Restart::No
         }));
         let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
-        wait(own);
-        assert_eq!(own.turn().fired, 1);
+        assert_eq!(firing_turn(own).fired, 1);
         let text = texts.recv().expect("the callback ran");
         assert!(text.contains("inside of a callback"), "{text}");
     });

@@ -317,9 +317,12 @@ static void works_in_epoll(void) {
     IS(epoll_ctl(epoll, EPOLL_CTL_ADD, tickless_loop_fd(the_loop), &event), 0);
     IS(tickless_timer_init(&timer, count, &fired), 0);
     IS(tickless_timer_start(&timer, 3 * MS), 0);
-    IS(epoll_wait(epoll, &ready, 1, 30000), 1);
-    IS(ready.data.ptr == the_loop, 1);
-    IS(tickless_loop_turn(the_loop), 1);
+    /* The kernel may find a deadline passed a little before a turn does. */
+    while (fired == 0) {
+        IS(epoll_wait(epoll, &ready, 1, 30000), 1);
+        IS(ready.data.ptr == the_loop, 1);
+        IS(tickless_loop_turn(the_loop) >= 0, 1);
+    }
     IS(fired, 1);
     IS(epoll_wait(epoll, &ready, 1, 0), 0);
     IS(tickless_timer_destroy(&timer), 0);

@@ -21,7 +21,7 @@ pub use tickless_core::time::{
 
 use super::own_clock::by_own_clock;
 use crate::host::registry::{self, timers};
-use crate::host::wake;
+use crate::host::{thread, wake};
 
 pin_project! {
     /// A timer that calls a closure, on the clock `C`.
@@ -363,10 +363,14 @@ impl From<crate::time::Instant> for Start {
 }
 
 /// Returns the present time of the clock `C`, in the type that starts timers.
+///
+/// Of the monotonic clock this is the time that [`time::Instant::now`](crate::time::Instant::now) returns: it never
+/// runs backwards, on one thread or between threads that synchronise. Of the other clocks it is the kernel's time; on a
+/// thread whose clock is [paused](crate::time::pause), it follows the paused clock.
 #[must_use]
 pub fn now<C: ClockId>() -> Instant<C> {
-    if wake::is_virtual() {
-        return registry::shown();
+    if C::CLOCK == Clock::Monotonic {
+        return Instant::from_nanos(thread::now().as_nanos());
     }
-    timers().now()
+    registry::shown()
 }

@@ -35,8 +35,10 @@ use crate::time::Instant;
 /// let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
 ///
 /// let fd = driver.as_fd();
-/// poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)?;
-/// assert_eq!(driver.turn().fired, 1);
+/// while timer.as_ref().is_active() {
+///     poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)?;
+///     let _ = driver.turn();
+/// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

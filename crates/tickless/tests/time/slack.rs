@@ -7,7 +7,9 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{begin, block_on, chosen, ms, on_thread, poll_idly, waiting_idly, windows};
+use crate::support::{
+    begin, block_on, chosen, ms, on_thread, poll_idly, spin_past, waiting_idly, windows,
+};
 use tickless::time::{
     Instant, MissedTickBehavior, Precision, interval_at, set_thread_slack, sleep, sleep_until,
     thread_slack, timeout, timeout_at, with_slack,
@@ -128,7 +130,9 @@ fn a_reset_keeps_the_slack() {
             assert_eq!(sleep.deadline(), at);
         }
         // After it was ready: queued again without a poll.
-        sleep.as_mut().reset(Instant::now());
+        let now = Instant::now();
+        sleep.as_mut().reset(now);
+        spin_past(now);
         assert!(poll_idly(sleep.as_mut()).is_ready());
         sleep.as_mut().reset(deadline);
         assert_eq!(chosen(), [TO_THE_MILLISECOND]);

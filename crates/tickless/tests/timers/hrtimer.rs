@@ -108,8 +108,14 @@ fn times_in_the_past_fire_at_once_and_the_end_of_time_never() {
     let (fired, timer) = counted();
     let timer = pin!(timer);
     let timer = timer.as_ref();
-    for past in [0, 1, now::<Monotonic>().as_nanos()] {
-        let _ = timer.start(Start::at(Instant::from_nanos(past)));
+    let passed = time::Instant::now();
+    support::spin_past(passed);
+    for past in [
+        Start::at(Instant::ZERO),
+        Start::at(Instant::from_nanos(1)),
+        passed.into(),
+    ] {
+        let _ = timer.start(past);
         assert!(worker.is_due());
         assert_eq!(worker.turn().fired, 1);
     }
@@ -221,7 +227,9 @@ fn a_checked_start_refuses_what_is_over() {
     let (fired, timer) = counted();
     let timer = pin!(timer);
     let timer = timer.as_ref();
-    let over = Start::at(now::<Monotonic>());
+    let now = time::Instant::now();
+    support::spin_past(now);
+    let over = Start::from(now);
     assert_eq!(timer.start_checked(over), Err(StartError::AlreadyExpired));
     assert!(!timer.is_active());
     assert_eq!(
@@ -704,12 +712,11 @@ fn soft_callbacks_run_behind_hard_ones() {
         Setup::new().stage(Stage::Hard),
         noting("hard")
     ));
-    let base = now::<Monotonic>();
-    let _ = soft.as_ref().start(Start::at(base));
-    let _ = hard
-        .as_ref()
-        .start(Start::at(base.saturating_add(Span::from_nanos(1))));
-    while now::<Monotonic>() <= base.saturating_add(Span::from_nanos(1)) {}
+    let base = time::Instant::now();
+    let later = base + Duration::from_nanos(1);
+    let _ = soft.as_ref().start(Start::from(base));
+    let _ = hard.as_ref().start(Start::from(later));
+    support::spin_past(later);
     assert_eq!(worker.turn().fired, 2);
     assert_eq!(
         *order.lock().expect("no thread panics with it"),
