@@ -171,6 +171,25 @@ fn a_trace_is_the_same_each_time_and_recording_changes_nothing() {
     assert_eq!(first, tickless_sim::run(&scenario, 3));
 }
 
+/// The publication has the first time of its group itself.
+#[test]
+fn no_publication_follows_another_line_with_the_first_time_of_its_group() {
+    let (_, text) = traced(&mixed(None), 1);
+    let is = |line: &str, event| line.contains(&format!("\"event\":\"{event}\""));
+    let lines: Vec<&str> = text.lines().collect();
+    let mut publications = 0;
+    for pair in lines
+        .windows(2)
+        .filter(|pair| is(pair[1], "tmigr_update_events"))
+    {
+        publications += 1;
+        let is_twice = is(pair[0], "tmigr_group_expiry")
+            && number(pair[0], "group") == number(pair[1], "group");
+        assert!(!is_twice, "{pair:?}");
+    }
+    assert!(publications > 100, "{publications}");
+}
+
 #[test]
 fn every_canary_is_caught_in_its_trace() {
     for promise in Promise::ALL {

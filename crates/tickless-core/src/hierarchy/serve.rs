@@ -80,7 +80,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                     break 'walk;
                 }
                 let mut queue = group.queue.lock(None);
-                let due = self.drop_ignored(group, &mut queue);
+                let due = self.drop_ignored(&mut queue);
+                self.first_changed(group, queue.first());
                 let Some((child, event)) = due.filter(|(_, event)| event.time <= now) else {
                     // Of all groups, not of the highest: a root that is new may not have been told yet (R21).
                     let first = cover.time.min(group.first());

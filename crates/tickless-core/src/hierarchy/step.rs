@@ -80,7 +80,8 @@ pub enum Step {
         /// The next time; `None` if the CPU woke.
         next: Option<Instant>,
     },
-    /// The first time of a group may have changed; the group is locked.
+    /// The first time of a group may have changed, other than by a publication, whose [`Published`](Self::Published)
+    /// has the first time; the group is locked.
     First {
         /// The group.
         group: GroupId,

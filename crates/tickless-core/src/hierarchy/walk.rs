@@ -298,12 +298,11 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             // It looks after itself, and publishes when it no longer does.
             return Published::STOP;
         }
-        let event = self
-            .drop_ignored(child, &mut below)
-            .map(|(_, head)| GroupEvent {
-                child: Some(child.id()),
-                ..head
-            });
+        let event = self.drop_ignored(&mut below).map(|(_, head)| GroupEvent {
+            child: Some(child.id()),
+            ..head
+        });
+        self.first_changed(child, below.first());
         child.set_ignored(event.is_none());
         self.file(station, queue, event, reason)
     }
@@ -360,7 +359,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 queue.remove(slot);
             }
         }
-        self.first_changed(group, queue.first());
+        // No `Step::First`: the host learns the first time from `Step::Published`.
+        group.first.set(queue.first());
         let mut published = Published {
             // A removed event may have hidden that of a sibling (Example 3, R58).
             goes_on: event.is_some() || (reason == Reason::AfterRemote && !state.is_active()),
@@ -370,7 +370,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         if station.parent.is_none() && !state.is_active() {
             published.goes_on = false;
             if reason == Reason::Owner {
-                let head = self.drop_ignored(group, &mut queue);
+                let head = self.drop_ignored(&mut queue);
+                group.first.set(queue.first());
                 published.cover = RootExpiry {
                     time: head.map_or(Instant::FOREVER, |(_, head)| head.time),
                     // Under the lock: who links a parent after this finds the events when it adopts the group.
@@ -389,12 +390,9 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         published
     }
 
-    /// Removes the ignored events from the head of a locked queue. Returns the first event that counts.
-    pub(super) fn drop_ignored(
-        &self,
-        group: &Group<S::Lock, WIDTH>,
-        queue: &mut Queue<WIDTH>,
-    ) -> Option<(ChildSlot, GroupEvent)> {
+    /// Removes the ignored events from the head of a locked queue. Returns the first event that counts. The caller
+    /// sets the group's first time.
+    pub(super) fn drop_ignored(&self, queue: &mut Queue<WIDTH>) -> Option<(ChildSlot, GroupEvent)> {
         let mut head = queue.head();
         // At most once for each child.
         while let Some((slot, event)) = head {
@@ -408,7 +406,6 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             queue.remove(slot);
             head = queue.head();
         }
-        self.first_changed(group, queue.first());
         head
     }
 }
