@@ -8,6 +8,7 @@ use tickless::hrtimer::{Expired, HrTimer, Instant as CoreInstant, Monotonic, Res
 
 use crate::harness::{Group, Options};
 
+mod behind_sleeps;
 mod clock;
 mod combined;
 mod delay_queue;
@@ -35,6 +36,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("restart-steadily", restart::steadily),
     ("sleep", sleep::arm_and_cancel),
     ("reset", sleep::reset),
+    ("reset-behind-sleeps", behind_sleeps::measure),
     ("timeout-ready", sleep::timeout_ready),
     ("two-threads", sleep::two_threads),
     ("time-api", time_api::measure),

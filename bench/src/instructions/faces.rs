@@ -42,6 +42,8 @@ const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at on
 const WITH_SLACK: &str = "`sleep` of 500 s with 1 ms of slack: made, polled once, dropped";
 const RESET_FROM_STD: &str =
     "`Sleep::reset` to a later instant of the standard library's, which is a sum";
+const RESET_VISITED: &str =
+    "`Sleep::reset` to a given later instant, after another thread took the base lock";
 const RESET_WITH_SLACK: &str = "`Sleep::reset` with 1 ms of slack to a given later instant";
 
 const POLLED_AGAIN: &str =
@@ -50,7 +52,7 @@ const POLLED_AGAIN: &str =
 const FOREIGN_DROP_COARSE: &str = "drop of a `coarse::Sleep` that another thread armed, the same";
 const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
 
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 22] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
@@ -103,6 +105,12 @@ const ROWS: [Row; 21] = [
             reset(Precision::Exact, |after, _| {
                 Instant::from_std(begun + after)
             });
+        });
+    }),
+    (RESET_VISITED, Aim::OfPeer(100), || {
+        on_a_worker(|_| {
+            visited();
+            reset(Precision::Exact, |_, deadline| *deadline);
         });
     }),
     (WITH_SLACK, Aim::OfPeer(100), || {
@@ -200,7 +208,7 @@ const ROWS: [Row; 21] = [
 ];
 
 /// The rows that tokio can execute too: the names of the operation, and the function that executes tokio's rounds.
-const PEERS: [(&str, &str, fn()); 12] = [
+const PEERS: [(&str, &str, fn()); 13] = [
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
     (
         WITH_SLACK,
@@ -210,6 +218,9 @@ const PEERS: [(&str, &str, fn()); 12] = [
     (RESET_FROM_STD, "tokio, reset from std", || {
         let begun = StdInstant::now();
         in_tokio(|| reset_tokio(|after, _| (begun + after).into()));
+    }),
+    (RESET_VISITED, "tokio, reset beside a visitor", || {
+        in_tokio(|| reset_tokio(|_, deadline| *deadline));
     }),
     (RESET_WITH_SLACK, "tokio, reset, as late", || {
         in_tokio(|| reset_tokio(|_, deadline| *deadline));
@@ -327,6 +338,16 @@ fn with_others(body: impl FnOnce()) {
     let _exact = pending(tickless::time::sleep);
     let _coarse = pending(tickless::coarse::sleep);
     body();
+}
+
+/// Has another thread take the base lock of this thread, which makes the lock ordinary for more operations than a row
+/// executes.
+fn visited() {
+    let mut sleep = Box::pin(tickless::time::sleep(SLEEP));
+    poll_once(sleep.as_mut());
+    thread::scope(|scope| {
+        scope.spawn(|| drop(sleep));
+    });
 }
 
 fn in_tokio(body: impl FnOnce()) {
