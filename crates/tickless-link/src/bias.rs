@@ -312,7 +312,8 @@ impl<H: LockHost> BiasedLock<H> {
         token.is_some_and(|owner| self.owner.load(Ordering::Relaxed) == owner.id.get())
     }
 
-    /// Tries to take the inner lock for the owner, on a host whose locks are never biased.
+    /// Tries to take the inner lock for the owner. Does not count the acquisition, which a host whose locks are never
+    /// biased has no use for.
     #[inline]
     fn try_acquire_unbiased(&self, token: Option<Owner>) -> Option<Acquired> {
         if !self.is_owner(token) {
@@ -349,16 +350,15 @@ impl<H: LockHost> BiasedLock<H> {
     /// With this function the owner can use its fast paths even while strangers keep the lock ordinary.
     #[cold]
     fn try_acquire_slow(&self, token: Option<Owner>) -> Option<Acquired> {
-        if !self.is_owner(token) {
-            return None;
-        }
-        // Acquire: as in `lock_inner`. Failure needs no order.
-        let taken = self
-            .inner
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
-        taken.ok()?;
+        self.try_acquire_ordinary(token)
+    }
+
+    /// Acquires the lock as [`try_acquire_slow`](Self::try_acquire_slow) does, without a call.
+    #[inline]
+    fn try_acquire_ordinary(&self, token: Option<Owner>) -> Option<Acquired> {
+        let held = self.try_acquire_unbiased(token)?;
         self.note_quiet();
-        Some(Acquired::Inner)
+        Some(held)
     }
 
     /// Counts an acquisition of the owner in ordinary mode. After enough acquisitions it makes the lock biased. Called
@@ -540,6 +540,15 @@ unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
                 None
             }
         }
+    }
+
+    /// Tries to acquire the lock in ordinary mode. Refuses a biased lock, which the fast path of its owner has taken.
+    #[inline]
+    fn try_acquire_contended(&self, token: Option<Owner>) -> Option<Acquired> {
+        if !H::MAY_BIAS || self.is_biased() {
+            return None;
+        }
+        self.try_acquire_ordinary(token)
     }
 
     #[inline]

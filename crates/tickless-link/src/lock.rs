@@ -21,9 +21,10 @@ use crate::sync::{AtomicBool, Ordering, spin_loop};
 /// # Safety
 ///
 /// Between a return from [`acquire`](RawLock::acquire) and the matching [`release`](RawLock::release), no other
-/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) or
-/// [`try_acquire_fast`](RawLock::try_acquire_fast) may succeed, whatever tokens are passed. All accesses before a
-/// release happen before all accesses after the next acquire.
+/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire),
+/// [`try_acquire_fast`](RawLock::try_acquire_fast) or [`try_acquire_contended`](RawLock::try_acquire_contended) may
+/// succeed, whatever tokens are passed. All accesses before a release happen before all accesses after the next
+/// acquire.
 pub unsafe trait RawLock {
     /// Identity of the thread that acquires, for locks that treat their owner in a special way.
     type Token: Copy;
@@ -49,6 +50,14 @@ pub unsafe trait RawLock {
     /// knows how the lock is released.
     #[inline]
     fn try_acquire_fast(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
+        self.try_acquire(token)
+    }
+
+    /// Takes the lock as [`try_acquire`](RawLock::try_acquire) does, after
+    /// [`try_acquire_fast`](RawLock::try_acquire_fast) refused. MAY return `None` if `try_acquire_fast` would not
+    /// refuse at present, because the caller was then kept back by something else.
+    #[inline]
+    fn try_acquire_contended(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         self.try_acquire(token)
     }
 
@@ -110,6 +119,14 @@ impl<R: RawLock, T> Lock<R, T> {
     #[inline]
     pub fn try_lock_fast(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.try_acquire_fast(token)?;
+        Some(self.guard(held))
+    }
+
+    /// Takes the lock if that needs no waiting, after [`try_lock_fast`](Self::try_lock_fast) refused. Returns `None` if
+    /// the lock is not free, and on some locks if `try_lock_fast` would not refuse at present.
+    #[inline]
+    pub fn try_lock_contended(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
+        let held = self.raw.try_acquire_contended(token)?;
         Some(self.guard(held))
     }
 

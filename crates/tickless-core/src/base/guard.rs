@@ -75,6 +75,17 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         })
     }
 
+    /// Tries to lock the executing CPU's own base without waiting, after [`try_lock_fast`](Self::try_lock_fast) refused
+    /// because other CPUs used the lock.
+    #[inline(always)]
+    pub(crate) fn try_lock_contended(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
+        Some(Self {
+            timers,
+            base: me.base,
+            state: me.base.state.try_lock_contended(me.token)?,
+        })
+    }
+
     /// Unlocks this base and then locks `target`: never both at once (spec LOC-3).
     pub(crate) fn move_to(&mut self, target: &'a CpuBase<P>, me: Option<ThisCpu<'_, P>>) {
         let token = Self::token(target, me);

@@ -164,7 +164,9 @@ fn owner_against_strangers<H: LockHost + 'static>(rounds: usize, strangers: usiz
             let tried = match round % 3 {
                 0 => lock.try_lock(Some(owner)),
                 1 => None,
-                _ => lock.try_lock_fast(Some(owner)),
+                _ => lock
+                    .try_lock_fast(Some(owner))
+                    .or_else(|| lock.try_lock_contended(Some(owner))),
             };
             *tried.unwrap_or_else(|| lock.lock(Some(owner))) += 1;
         }

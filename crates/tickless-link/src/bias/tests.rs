@@ -78,6 +78,8 @@ fn without_a_gate_the_fast_path_of_the_owner_takes_the_inner_lock() {
     assert!(lock.try_lock(Some(owner)).is_none(), "another has it");
     drop(stranger);
     assert!(lock.try_lock(Some(owner)).is_some());
+    // The fast path has tried all there is.
+    assert!(lock.try_lock_contended(Some(owner)).is_none());
 }
 
 #[test]
@@ -144,6 +146,34 @@ fn the_fast_path_enters_through_the_gate_or_not_at_all() {
     assert_eq!(lock.raw().inside.load(Ordering::Relaxed), INSIDE);
     drop(held);
     assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
+}
+
+#[test]
+fn behind_the_refused_gate_the_owner_takes_an_ordinary_lock_that_is_free() {
+    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
+    let owner = lock.raw().claim().expect("free");
+    assert!(lock.try_lock_contended(None).is_none(), "no owner");
+    let stranger = lock.lock(None);
+    assert!(
+        lock.try_lock_contended(Some(owner)).is_none(),
+        "another has it"
+    );
+    drop(stranger);
+    for _ in 0..REBIAS_AFTER {
+        assert!(!lock.raw().is_biased());
+        let held = lock.try_lock_contended(Some(owner));
+        assert!(held.is_some());
+        assert_eq!(lock.raw().inner.load(Ordering::Relaxed), TAKEN);
+        drop(held);
+        assert_eq!(lock.raw().inner.load(Ordering::Relaxed), FREE);
+    }
+    assert!(lock.raw().is_biased(), "these acquisitions count too");
+    assert!(
+        lock.try_lock_contended(Some(owner)).is_none(),
+        "the gate is open"
+    );
+    drop(lock.lock(None));
+    assert!(lock.try_lock_contended(Some(owner)).is_some());
 }
 
 /// Threads contend for the lock without sleeping, so that none of them has to be woken.

@@ -33,19 +33,22 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.reset_slow(deadline);
     }
 
-    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or is not armed.
+    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or is not armed, and while other
+    /// threads take the lock of this thread's timers.
     #[inline(never)]
     fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.as_mut().project();
         *this.deadline = deadline;
         let slack = this.timer.note().unwrap_or(Slack::NONE);
-        // The caller tried this for an exact one.
-        if T::HAS_SLACK
-            && !slack.is_none()
-            && let Some(timer) = this.timer.as_ref().armed()
-            && timer.restart_in_place(deadline, latest::<T>(slack, deadline))
-        {
-            return;
+        if let Some(timer) = this.timer.as_ref().armed() {
+            let latest = latest::<T>(slack, deadline);
+            // The caller tried this for an exact one.
+            let has_slack = T::HAS_SLACK && !slack.is_none();
+            if has_slack && timer.restart_in_place(deadline, latest)
+                || timer.restart_in_place_contended(deadline, latest)
+            {
+                return;
+            }
         }
         let is_virtual = wake::ensure_expiry_thread_or_virtual();
         if let Some(ticket) = on_virtual_clock::ticket(this.timer.as_mut()) {
