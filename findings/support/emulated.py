@@ -141,8 +141,8 @@ class X86Board(Board):
     COUNT, PLACE, LENGTH = 0x1, 0x8, 1
     SEGMENT = 0xA
 
-    def __init__(self, machine, ram):
-        super().__init__(machine, ram, False, ["-bios", "EMPTY"])
+    def __init__(self, machine, ram, options=()):
+        super().__init__(machine, ram, False, ["-bios", "EMPTY", *options])
 
     @staticmethod
     def loop(ram, thumb):
