@@ -260,6 +260,22 @@ class RxBoard(AllRegistersBoard):
         return "601121fe2e00", ram + 4
 
 
+class Arm64Board(Board):
+    """The same with a processor of 64-bit ARM."""
+
+    COUNT, PLACE, LENGTH = 0x0, 0x20, 4
+
+    def __init__(self, machine, ram, options=()):
+        super().__init__(machine, ram, False, options)
+
+    @staticmethod
+    def loop(ram, thumb):
+        return "000400f1e1ffff5400000014", ram + 8
+
+    def set_register(self, number, value):
+        self._expect(f"P{number:x}=" + value.to_bytes(8, self.ORDER).hex())
+
+
 class AvrBoard(Board):
     """The same with a processor of AVR, which never executes anything. Its data begins at `DATA`."""
 
