@@ -211,8 +211,8 @@ class SparcBoard(AllRegistersBoard):
     COUNT, PLACE, LENGTH = 0x1, 0x44, 4
     ORDER = "big"
 
-    def __init__(self, machine, ram):
-        super().__init__(machine, ram, False, ["-bios", "EMPTY"])
+    def __init__(self, machine, ram, options=()):
+        super().__init__(machine, ram, False, ["-bios", "EMPTY", *options])
 
     @staticmethod
     def loop(ram, thumb):
