@@ -62,6 +62,7 @@ pub(super) fn account(root: &Path) -> Result<String, String> {
 /// Removes the files that only `step` needed.
 pub(super) fn clear_after(root: &Path, step: Step) -> Result<(), String> {
     let directory = match step {
+        Step::Features => target(root).join("features"),
         Step::TestRelease => target(root).join("testrelease"),
         Step::Loom => root.join("target/loom"),
         Step::Miri => root.join("target/miri"),

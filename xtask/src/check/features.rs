@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::run::Run;
+use crate::files;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
@@ -16,6 +17,9 @@ struct Row {
     package: &'static str,
     sets: &'static [&'static [&'static str]],
 }
+
+/// The package with most sets.
+const LIBRARY: &str = "tickless";
 
 /// The lines of the matrix, one for each package that has features; `default` is a feature like any other.
 ///
@@ -62,8 +66,18 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     if !faults.is_empty() {
         return Err(faults.join("\n   "));
     }
-    let lines = lines(workspace, MATRIX);
-    lines.iter().try_for_each(|line| run.invoke(line))
+    // Most sets build one crate, on one processor. So the sets of the library are built beside those of all others, in
+    // a directory of their own, because cargo lets no two builds into one directory.
+    let place = files::target(run.root()).join("features");
+    let place = place.display().to_string();
+    let all = lines(workspace, MATRIX, &["--target-dir", &place]);
+    let (library, others) = all.into_iter().partition(|(name, _)| name == LIBRARY);
+    run.invoke_beside(&unnamed(others), &unnamed(library))
+}
+
+/// Returns the command lines without the names of their packages.
+fn unnamed(lines: Vec<(String, Invocation)>) -> Vec<Invocation> {
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 /// Returns the differences between the matrix and the workspace.
@@ -100,24 +114,29 @@ fn faults(workspace: &Workspace, matrix: &[Row]) -> Vec<String> {
     faults
 }
 
-/// Returns the builds: each library and each package of the matrix without features, then set by set.
+/// Returns the builds, each with its package: each library and each package of the matrix without features, then set by
+/// set. Those of the [`LIBRARY`] have the arguments `elsewhere`.
 ///
 /// Each command builds one package: features of packages that are built together add up, and one package would hide
 /// what another lacks. The lints are on, because code that only one feature uses is unused without that feature.
-fn lines(workspace: &Workspace, matrix: &[Row]) -> Vec<Invocation> {
+fn lines(workspace: &Workspace, matrix: &[Row], elsewhere: &[&str]) -> Vec<(String, Invocation)> {
     let libraries = workspace.libraries().map(|package| package.name.as_str());
     let names: BTreeSet<&str> = libraries
         .chain(matrix.iter().map(|row| row.package))
         .collect();
     let mut lines = Vec::new();
     for name in names {
-        let build =
-            || Invocation::cargo(&["clippy", "--no-deps", "-p", name, "--no-default-features"]);
-        lines.push(build().deny_warnings());
+        let build = || {
+            let line =
+                Invocation::cargo(&["clippy", "--no-deps", "-p", name, "--no-default-features"]);
+            let place = if name == LIBRARY { elsewhere } else { &[] };
+            line.args(place)
+        };
+        let mut add = |line: Invocation| lines.push((name.to_owned(), line.deny_warnings()));
+        add(build());
         let rows = matrix.iter().filter(|row| row.package == name);
         for set in rows.flat_map(|row| row.sets) {
-            let line = build().arg("--features").arg(set.join(","));
-            lines.push(line.deny_warnings());
+            add(build().arg("--features").arg(set.join(",")));
         }
     }
     lines
@@ -182,15 +201,16 @@ mod tests {
             package: "tickless",
             sets: &[&["hyper", "time"]],
         }];
-        let shown: Vec<String> = lines(&sample(), &matrix)
+        let shown: Vec<String> = lines(&sample(), &matrix, &["--target-dir", "it"])
             .iter()
-            .map(ToString::to_string)
+            .map(|(_, line)| line.to_string())
             .collect();
         assert_eq!(
             shown,
             [
-                "cargo clippy --no-deps -p tickless --no-default-features -- -D warnings",
-                "cargo clippy --no-deps -p tickless --no-default-features --features hyper,time -- -D warnings",
+                "cargo clippy --no-deps -p tickless --no-default-features --target-dir it -- -D warnings",
+                "cargo clippy --no-deps -p tickless --no-default-features --target-dir it --features hyper,time \
+                 -- -D warnings",
                 "cargo clippy --no-deps -p tickless-link --no-default-features -- -D warnings",
             ]
         );

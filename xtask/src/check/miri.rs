@@ -27,9 +27,9 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         .args(&["--target-dir", "target/miri"]);
     // Built once, or one would wait for the other to do so.
     run.invoke(&line.clone().arg("--no-run"))?;
-    run.invoke_both(
-        &line.clone().args(&["--", HALF]),
-        &line.args(&["--", "--skip", HALF]),
+    run.invoke_beside(
+        &[line.clone().args(&["--", HALF])],
+        &[line.args(&["--", "--skip", HALF])],
     )
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::disk::Plan;
 use super::summary::{Cause, Outcome, StepVerdict};
 use super::testing::Programs;
-use crate::invocation::Invocation;
+use crate::invocation::{Captured, Invocation};
 use crate::workspace::Workspace;
 
 /// The time without output after which a test run counts as hung. Building a crate takes minutes on a busy machine.
@@ -61,33 +61,33 @@ impl<'r> Run<'r> {
         self.timed(line, |root| line.run(root))
     }
 
-    /// Shows two command lines and runs them at the same time; the output of the second is shown after that of the
-    /// first.
-    pub(super) fn invoke_both(
+    /// Shows and runs `lines` one after another, and `others` at the same time. The output of the others is shown after
+    /// that of the lines. Each of the two stops at its first failure.
+    pub(super) fn invoke_beside(
         &mut self,
-        line: &Invocation,
-        other: &Invocation,
+        lines: &[Invocation],
+        others: &[Invocation],
     ) -> Result<(), String> {
-        let (line, other) = (&self.announce(line), &self.announce(other));
-        let root = self.root;
+        let (root, plan) = (self.root, self.plan);
         thread::scope(|threads| {
-            let beside = threads.spawn(|| {
-                let started = Instant::now();
-                (other.capture(root), started.elapsed())
-            });
-            let result = self.timed(line, |root| line.run(root));
-            let (captured, took) = beside
+            let beside = threads.spawn(move || capture_all(root, plan, others));
+            let result = lines.iter().try_for_each(|line| self.invoke(line));
+            let ended = beside
                 .join()
-                .map_err(|_panic| format!("`{other}` could not be watched"))?;
-            self.spent.push((other.to_string(), took));
-            let captured = captured?;
-            let output = captured.stderr + &captured.stdout;
-            print!("{output}");
-            if captured.result.is_err() {
-                self.show_at_the_end(other.to_string(), output);
-                return result.and(Err(format!("`{other}` failed")));
+                .map_err(|_panic| "the command lines beside could not be watched")?;
+            let mut failure = Ok(());
+            for (line, captured, took) in ended {
+                let (output, ending) = match captured {
+                    Ok(captured) => (captured.stderr + &captured.stdout, captured.result),
+                    Err(message) => (String::new(), Err(message)),
+                };
+                self.show_run(&line, &output, took);
+                if let Err(message) = ending {
+                    self.show_at_the_end(line.to_string(), output);
+                    failure = Err(message);
+                }
             }
-            result
+            result.and(failure)
         })
     }
 
@@ -186,17 +186,43 @@ impl<'r> Run<'r> {
     /// Shows the command line in the form in which it will run.
     fn announce(&mut self, line: &Invocation) -> Invocation {
         self.did_something = true;
-        let line = match self.plan {
-            Plan::Roomy => line.clone(),
-            // Nor are there backtraces to be read: what fails says in which line.
-            Plan::Fresh | Plan::Lean => line
-                .clone()
-                .variable("CARGO_INCREMENTAL", "0")
-                .variable("CARGO_PROFILE_DEV_DEBUG", "none"),
-        };
+        let line = planned(self.plan, line);
         println!("   $ {line}");
         line
     }
+}
+
+/// Returns the command line in the form in which it runs by `plan`.
+fn planned(plan: Plan, line: &Invocation) -> Invocation {
+    match plan {
+        Plan::Roomy => line.clone(),
+        // Nor are there backtraces to be read: what fails says in which line.
+        Plan::Fresh | Plan::Lean => line
+            .clone()
+            .variable("CARGO_INCREMENTAL", "0")
+            .variable("CARGO_PROFILE_DEV_DEBUG", "none"),
+    }
+}
+
+/// Runs `lines` one after another until one fails, and returns those that ran, with the time that each took.
+fn capture_all(
+    root: &Path,
+    plan: Plan,
+    lines: &[Invocation],
+) -> Vec<(Invocation, Result<Captured, String>, Duration)> {
+    let mut ended = Vec::new();
+    for line in lines {
+        let started = Instant::now();
+        let captured = planned(plan, line).capture(root);
+        let passed = captured
+            .as_ref()
+            .is_ok_and(|captured| captured.result.is_ok());
+        ended.push((line.clone(), captured, started.elapsed()));
+        if !passed {
+            break;
+        }
+    }
+    ended
 }
 
 #[cfg(test)]
@@ -231,17 +257,25 @@ mod tests {
             "CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none true"
         );
 
-        for (line, other, expected) in [
-            ("true", "true", Ok(())),
-            ("true", "false", Err("`false` failed".into())),
+        for (line, others, expected, shown) in [
+            ("true", ["true", "true"], Ok(()), 3),
+            (
+                "true",
+                ["false", "true"],
+                Err("`false` failed: exit status: 1".into()),
+                2,
+            ),
             (
                 "false",
-                "true",
+                ["true", "true"],
                 Err("`false` failed: exit status: 1".into()),
+                3,
             ),
         ] {
-            let both = new().invoke_both(&Invocation::new(line), &Invocation::new(other));
-            assert_eq!(both, expected);
+            let mut run = new();
+            let beside = run.invoke_beside(&[Invocation::new(line)], &others.map(Invocation::new));
+            assert_eq!(beside, expected);
+            assert_eq!(run.spent.len(), shown);
         }
 
         let mut failed = new();
