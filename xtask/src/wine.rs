@@ -11,6 +11,7 @@ use std::path::Path;
 use clap::Args;
 
 use crate::invocation::{Invocation, is_installed};
+use crate::linux::WITHOUT_WORLDS;
 use crate::toolchain;
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
@@ -101,10 +102,8 @@ fn suite(root: &Path) -> Invocation {
 /// Prepares the files that the programs need under wine, and returns the command of the tests that take seconds.
 pub(crate) fn fast(root: &Path) -> Result<Invocation, String> {
     make_random(root)?;
-    Ok(by_wine(
-        root,
-        &["test", "-p", "tickless", "--test", "any_host"],
-    ))
+    let tests = ["test", "-p", "tickless", "--test", "any_host"];
+    Ok(by_wine(root, &tests).args(&WITHOUT_WORLDS))
 }
 
 /// Returns the command of the measurement.

@@ -19,23 +19,30 @@ use super::run::Run;
 use crate::cortex_m::{self, Processor};
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
-use crate::linux::LinuxKind;
+use crate::linux::{LinuxKind, WITHOUT_WORLDS};
 use crate::toolchain;
 use crate::wine;
 
-/// The systems for which the library is built, in addition to the system on which the check runs.
-const TARGETS: &[&str] = &[
-    "x86_64-pc-windows-gnu",
-    "aarch64-apple-darwin",
-    "x86_64-apple-darwin",
-    "x86_64-unknown-freebsd",
-    "x86_64-unknown-netbsd",
-    "aarch64-unknown-linux-gnu",
-    "x86_64-unknown-linux-musl",
-    "i686-unknown-linux-gnu",
-    "riscv64gc-unknown-linux-gnu",
-    "wasm32-wasip1",
-    "wasm32-unknown-unknown",
+/// The systems for which the library is built, in addition to the system on which the check runs. Those of one family
+/// are built together.
+///
+/// The systems of a family have the same dependencies. Cargo chooses the features of dependencies for all targets of a
+/// command, so a system of another family would hide what these lack.
+const FAMILIES: &[&[&str]] = &[
+    &["x86_64-pc-windows-gnu"],
+    &[
+        "aarch64-apple-darwin",
+        "x86_64-apple-darwin",
+        "x86_64-unknown-freebsd",
+        "x86_64-unknown-netbsd",
+    ],
+    &[
+        "aarch64-unknown-linux-gnu",
+        "x86_64-unknown-linux-musl",
+        "i686-unknown-linux-gnu",
+        "riscv64gc-unknown-linux-gnu",
+    ],
+    &["wasm32-wasip1", "wasm32-unknown-unknown"],
 ];
 
 /// Processors without 64-bit atomics; the first of them cannot even exchange a word.
@@ -70,42 +77,44 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         return Ok(());
     }
     run.invoke(&suite())?;
-    for target in TARGETS {
-        match toolchain::ensure_target(run.root(), target) {
-            Ok(()) => run.invoke(&build_for(target))?,
-            Err(reason) => run.skip(&format!("the library for {target}"), &reason),
-        }
+    for family in FAMILIES {
+        let targets = installed(run, "the library", family);
+        together(run, &targets, build_for)?;
     }
-    other_linux(run)?;
-    windows(run)?;
+    let (linux, windows) = (other_linux(run), windows(run)?);
+    run.invoke_beside(linux.as_slice(), windows.as_slice())?;
     sleep_in_node(run)?;
     sleep_in_an_event_loop(run)?;
     bare_machines(run)?;
     cortex_m(run)
 }
 
-/// Runs a fast part of the suites on the kind of Linux that differs most: another processor, whose memory is less
-/// ordered.
-fn other_linux(run: &mut Run<'_>) -> Result<(), String> {
+/// Returns the command that tests what every host promises on the kind of Linux that differs most: another processor,
+/// whose memory is less ordered. Skips it if the machine lacks a tool.
+fn other_linux(run: &mut Run<'_>) -> Option<Invocation> {
     let kind = LinuxKind::Aarch64;
     if let Err(reason) = kind.present(run.root()) {
         run.skip(&format!("the suites on {}", kind.target()), &reason);
-        return Ok(());
+        return None;
     }
-    for line in kind.fast() {
-        run.invoke(&line)?;
-    }
-    Ok(())
+    Some(kind.any_host())
 }
 
-/// Runs the tests of what every host promises on Windows, as far as wine imitates Windows.
-fn windows(run: &mut Run<'_>) -> Result<(), String> {
+/// Returns the command that tests what every host promises on Windows, as far as wine imitates Windows. Skips it if the
+/// machine lacks a tool.
+///
+/// It builds into a directory of its own, because another build runs beside it: cargo lets no two builds into one
+/// directory. The tests assert no upper bound of a time that the other could break.
+fn windows(run: &mut Run<'_>) -> Result<Option<Invocation>, String> {
     if let Err(reason) = wine::present(run.root()) {
         run.skip("what every host promises, under wine", &reason);
-        return Ok(());
+        return Ok(None);
     }
+    let place = files::target(run.root()).join("windows");
     let line = wine::fast(run.root())?;
-    run.invoke(&line)
+    Ok(Some(
+        line.arg("--target-dir").arg(place.display().to_string()),
+    ))
 }
 
 /// Builds the example for JavaScript's event loop, and runs the example in node.
@@ -143,13 +152,39 @@ fn web(target: &Path) -> Invocation {
 
 /// Builds the core for processors without 64-bit atomics.
 fn bare_machines(run: &mut Run<'_>) -> Result<(), String> {
-    for target in NARROW {
+    let targets = installed(run, "the core", NARROW);
+    together(run, &targets, bare)
+}
+
+/// Returns those of `targets` for which the toolchain can build, and skips `what` for each of the others.
+fn installed(run: &mut Run<'_>, what: &str, targets: &[&'static str]) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for &target in targets {
         match toolchain::ensure_target(run.root(), target) {
-            Ok(()) => run.invoke(&bare(target))?,
-            Err(reason) => run.skip(&format!("the core for {target}"), &reason),
+            Ok(()) => found.push(target),
+            Err(reason) => run.skip(&format!("{what} for {target}"), &reason),
         }
     }
-    Ok(())
+    found
+}
+
+/// Builds for all `targets` by one command. Each build compiles one crate after another, so one build alone would leave
+/// a processor idle.
+///
+/// The errors of such a command do not say for which target they are, so after a failure each target is built by
+/// itself.
+fn together(
+    run: &mut Run<'_>,
+    targets: &[&str],
+    line: fn(&[&str]) -> Invocation,
+) -> Result<(), String> {
+    if targets.is_empty() {
+        return Ok(());
+    }
+    run.invoke(&line(targets)).or_else(|failure| {
+        let alone = |target: &&str| run.invoke(&line(&[*target]));
+        targets.iter().try_for_each(alone).and(Err(failure))
+    })
 }
 
 /// Runs the core on Cortex-M, built for each processor.
@@ -183,9 +218,16 @@ fn repeated(run: &mut Run<'_>, emulation: &Invocation) -> Result<(), String> {
     last.map_err(|message| cortex_m::explained(&message))
 }
 
-/// Builds the crates that need no operating system for `target`.
-fn bare(target: &str) -> Invocation {
-    Invocation::cargo(&["clippy", "--no-deps", "--target", target])
+/// Returns the command that lints for `targets`.
+fn lint(targets: &[&str]) -> Invocation {
+    let line = Invocation::cargo(&["clippy", "--no-deps"]);
+    let with = |line: Invocation, target: &&str| line.args(&["--target", target]);
+    targets.iter().fold(line, with)
+}
+
+/// Builds the crates that need no operating system for `targets`.
+fn bare(targets: &[&str]) -> Invocation {
+    lint(targets)
         .packages(&["tickless-link", "tickless-core", "tickless-sched"])
         .deny_warnings()
 }
@@ -219,14 +261,14 @@ fn suite() -> Invocation {
     Invocation::cargo(&["test", "--features", "portable"])
         .packages(&["tickless"])
         .args(FAST)
+        .args(&WITHOUT_WORLDS)
 }
 
-/// Builds the library for `target`, with the lints on.
-fn build_for(target: &str) -> Invocation {
-    let line =
-        Invocation::cargo(&["clippy", "--no-deps", "--target", target]).packages(&["tickless"]);
+/// Builds the library for `targets`, with the lints on.
+fn build_for(targets: &[&str]) -> Invocation {
+    let line = lint(targets).packages(&["tickless"]);
     // tokio itself has no reactor on WebAssembly, and does not build with one.
-    let line = if target.starts_with("wasm") {
+    let line = if targets.iter().any(|target| target.starts_with("wasm")) {
         line
     } else {
         line.args(&["--features", "tokio"])
@@ -236,21 +278,24 @@ fn build_for(target: &str) -> Invocation {
 
 #[cfg(test)]
 mod tests {
-    use super::{TARGETS, WASM, build_for, in_node, suite};
+    use super::{FAMILIES, WASM, build_for, in_node, lint, suite};
 
     #[test]
     fn each_system_is_built_with_the_lints() {
         assert_eq!(
-            build_for(TARGETS[0]).to_string(),
+            build_for(FAMILIES[0]).to_string(),
             "cargo clippy --no-deps --target x86_64-pc-windows-gnu -p tickless --features tokio -- -D warnings"
         );
+        assert!(!build_for(&[WASM]).to_string().contains("tokio"));
+        let both = lint(&["one", "other"]).to_string();
+        assert!(both.ends_with(" --target one --target other"), "{both}");
     }
 
     #[test]
     fn node_runs_what_is_built_for_it() {
         let shown = in_node().to_string();
         assert!(shown.contains("WASIP1_RUNNER"), "{shown}");
-        assert!(TARGETS.contains(&WASM));
+        assert!(FAMILIES.concat().contains(&WASM));
     }
 
     #[test]
