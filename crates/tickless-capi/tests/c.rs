@@ -232,17 +232,28 @@ fn a_debug_build_names_who_freed_a_pending_timer() {
     }
 }
 
-#[test]
-fn the_memory_checker_finds_nothing() {
+/// Runs those of `programs` in valgrind, if it is installed.
+fn memory_checker_finds_nothing(programs: &[(&str, &str)]) {
     if sanitizer().is_some() {
         say("left out: valgrind does not run what a sanitizer instruments");
     } else if is_there("gcc") && is_there("valgrind") {
-        for (name, source) in PROGRAMS {
+        for (name, source) in programs {
             let program = compile(source, &format!("{name}-valgrind"), &[]);
             run_in_valgrind(&program);
             remove(&program);
         }
     }
+}
+
+// Two tests, which are executed at the same time: together they take longer than all others.
+#[test]
+fn the_memory_checker_finds_nothing_in_the_first_program() {
+    memory_checker_finds_nothing(&PROGRAMS[..1]);
+}
+
+#[test]
+fn the_memory_checker_finds_nothing_in_the_other_programs() {
+    memory_checker_finds_nothing(&PROGRAMS[1..]);
 }
 
 /// Programs that lose memory on purpose: a thread of `behaviour` ends without freeing its loop, and child processes of

@@ -11,6 +11,7 @@ use programs::{built, is_there, remove, run, say};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 /// The exit code of `asyncio_suite.py` if the interpreter has no tests of asyncio.
+#[cfg(debug_assertions)]
 const NO_TESTS: i32 = 77;
 
 /// The directory of an unpacked wheel, which is removed when this value is dropped.
@@ -118,6 +119,9 @@ fn the_program_of_the_page_runs() {
     }
 }
 
+/// Runs in debug builds only: what Python executes of the library is the C interface, whose own tests are executed in
+/// optimised builds, too, as are the tests of the package. These take ten seconds.
+#[cfg(debug_assertions)]
 #[test]
 fn the_loop_passes_the_tests_of_asyncio() {
     if is_there("python3") {

@@ -1,4 +1,9 @@
 //! Tests of the attribute `#[tickless::test]`, which runs them.
+//!
+//! Only in a debug build: the attribute is expanded before anything is optimised, and the runtime that it begins is
+//! tested in both builds (`tests/executor`, `tests/virtual_time`).
+
+#![cfg(debug_assertions)]
 
 use std::cell::RefCell;
 use std::rc::Rc;
