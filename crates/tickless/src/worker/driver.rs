@@ -18,7 +18,8 @@ use crate::time::Instant;
 /// Making a driver moves the firing of the current thread's timers to its event loop, until the driver is dropped.
 /// While the loop takes no turns the background thread fires exact timers, 10 ms late at first and then in time. The
 /// descriptor is a `timerfd`, programmed to the nanosecond for the first timer of the thread, exact or coarse; it works
-/// in epoll, poll, select, io_uring and every library on top of them.
+/// in epoll, poll, select, io_uring and every library on top of them. When the thread ends, the library keeps the
+/// descriptor for the next thread with a driver: a process has as many as it had such threads at one time.
 ///
 /// On macOS, FreeBSD and NetBSD the descriptor is a kqueue, which kqueue, poll and select can watch. On Windows it is a
 /// waitable timer (`AsHandle`), which is signalled from the first due deadline until the next turn. On other systems
