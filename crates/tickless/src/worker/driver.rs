@@ -36,10 +36,12 @@ use crate::time::Instant;
 /// let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
 ///
 /// let fd = driver.as_fd();
-/// while timer.as_ref().is_active() {
+/// let mut fired = 0;
+/// while fired == 0 {
 ///     poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)?;
-///     let _ = driver.turn();
+///     fired = driver.turn().fired;
 /// }
+/// assert_eq!(fired, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
