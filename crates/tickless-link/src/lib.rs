@@ -68,6 +68,7 @@
 //! | [`lazy_init`] | [`LazyInit`](lazy_init::LazyInit): a value that is made after it is pinned, so that moves before that copy little |
 //! | [`seqlock`] | [`SeqCell`](seqlock::SeqCell): a record that readers copy without ever blocking the writer |
 //! | [`latch`] | [`LatchCell`](latch::LatchCell): a record in two copies, for readers that may interrupt the writer |
+//! | [`static_table`] | [`StaticTable`](static_table::StaticTable): references that are published once and never change |
 //! | [`sync`] | the atomics that all crates use, replaced by loom's in models |
 //!
 //! # How safe code can use intrusive nodes
@@ -116,6 +117,8 @@ mod project;
 #[cfg(all(test, not(loom)))]
 mod properties;
 pub mod seqlock;
+#[cfg(target_has_atomic = "ptr")]
+pub mod static_table;
 pub mod sync;
 pub mod tree;
 

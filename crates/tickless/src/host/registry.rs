@@ -17,6 +17,7 @@ use tickless_core::clock::ClockSet;
 use tickless_core::event::DeviceConfig;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Clock, ClockId, Instant};
+use tickless_link::static_table::StaticTable;
 
 use super::numa;
 use super::process::Host;
@@ -31,8 +32,7 @@ pub(crate) const EXPIRY_THREAD: CpuId = CpuId(0);
 /// The name of devices in dumps.
 const DEVICE_NAME: &str = "park-deadline";
 
-static BASES: [OnceLock<&'static ThreadBase>; THREADS_MAX] =
-    [const { OnceLock::new() }; THREADS_MAX];
+static BASES: StaticTable<ThreadBase, THREADS_MAX> = StaticTable::new();
 static TIMERS: OnceLock<Timers<Host>> = OnceLock::new();
 /// The number of bases that exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -71,7 +71,7 @@ fn first_timers() -> &'static Timers<Host> {
         made = true;
         let timers = Timers::new(Host::new());
         let first = make(&timers, ThreadKind::ExpiryThread);
-        assert!(BASES[0].set(first).is_ok(), "the first base is made once");
+        BASES.publish(0, first);
         // Release: see `bases`.
         MADE.store(1, Ordering::Release);
         timers
@@ -114,7 +114,7 @@ pub(crate) fn tell_timers() {
 /// Returns the base with this number, if it exists.
 #[inline]
 pub(crate) fn base(cpu: CpuId) -> Option<&'static ThreadBase> {
-    BASES.get(cpu.0 as usize)?.get().copied()
+    BASES.get(cpu.0 as usize)
 }
 
 /// Returns all bases that exist.
@@ -151,9 +151,9 @@ pub(super) fn take() -> Option<&'static ThreadBase> {
     }
     // Relaxed: changed with the registry locked only.
     let cpu = MADE.load(Ordering::Relaxed);
-    let Some(place) = BASES.get(cpu as usize) else {
+    if cpu as usize == THREADS_MAX {
         return base(CpuId(free.pop()?));
-    };
+    }
     let new = make(timers(), ThreadKind::Free);
     new.local().set_numa_node(node);
     debug_assert_eq!(
@@ -161,10 +161,10 @@ pub(super) fn take() -> Option<&'static ThreadBase> {
         CpuId(cpu),
         "bases are numbered in the order of their making"
     );
-    let _new = place.set(new);
+    let published = BASES.publish(cpu as usize, new);
     // Release: see `bases`.
     MADE.store(cpu + 1, Ordering::Release);
-    base(CpuId(cpu))
+    published
 }
 
 /// Removes the last of the `free` bases that is on `node`, and returns it.

@@ -22,11 +22,12 @@ use std::any::Any;
 use std::io;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
+use tickless_link::static_table::StaticTable;
 
 use super::trees::{self, REACTORS_MAX, Tree};
 use crate::host::call::Call;
@@ -83,8 +84,7 @@ pub(crate) struct Reactor {
     call: Call,
 }
 
-static REACTORS: [OnceLock<&'static Reactor>; REACTORS_MAX] =
-    [const { OnceLock::new() }; REACTORS_MAX];
+static REACTORS: StaticTable<Reactor, REACTORS_MAX> = StaticTable::new();
 /// The number of reactors that exist.
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// The number of reactors that belong to ancestors of this process.
@@ -118,11 +118,11 @@ pub(crate) fn all_trees() -> impl Iterator<Item = &'static Tree> {
 }
 
 fn range(numbers: std::ops::Range<u32>) -> impl Iterator<Item = &'static Reactor> {
-    numbers.filter_map(|number| REACTORS.get(number as usize)?.get().copied())
+    numbers.filter_map(|number| REACTORS.get(number as usize))
 }
 
 pub(super) fn of_number(number: NonZeroU32) -> Option<&'static Reactor> {
-    REACTORS.get(number.get() as usize - 1)?.get().copied()
+    REACTORS.get(number.get() as usize - 1)
 }
 
 /// Returns the reactor that rings for the foreign thread on `base`.
@@ -175,7 +175,9 @@ pub(crate) fn attach(
 fn make_one() -> Option<&'static Reactor> {
     // Relaxed: changed with the list locked only.
     let made = MADE.load(Ordering::Relaxed);
-    let place = REACTORS.get(made as usize)?;
+    if made as usize == REACTORS_MAX {
+        return None;
+    }
     let number = NonZeroU32::new(made + 1)?;
     let reactor: &'static Reactor = Box::leak(Box::new(Reactor::new(number)));
     {
@@ -183,10 +185,10 @@ fn make_one() -> Option<&'static Reactor> {
         let _registry = registry::lock();
         let _tree = reactor.tree();
     }
-    let _new = place.set(reactor);
+    let published = REACTORS.publish(made as usize, reactor);
     // Release: see `all`.
     MADE.store(made + 1, Ordering::Release);
-    Some(reactor)
+    published
 }
 
 /// Keeps other threads from attaching runtimes, until the result is dropped.

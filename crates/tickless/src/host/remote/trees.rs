@@ -36,6 +36,7 @@ use tickless_core::hierarchy::{
 };
 use tickless_core::platform::CpuId;
 use tickless_link::bias::BiasedLock;
+use tickless_link::static_table::StaticTable;
 
 use crate::host::barrier::System;
 use crate::host::numa;
@@ -182,7 +183,7 @@ fn tree(purpose: Purpose, migrator_policy: MigratorPolicy) -> Tree {
 pub(super) const REACTORS_MAX: usize = 1 << 12;
 
 /// The trees of reactors, indexed by their numbers minus one.
-static REACTORS: [OnceLock<Box<Tree>>; REACTORS_MAX] = [const { OnceLock::new() }; REACTORS_MAX];
+static REACTORS: StaticTable<Tree, REACTORS_MAX> = StaticTable::new();
 
 /// The first generation.
 static FIRST: OnceLock<Generation> = OnceLock::new();
@@ -226,9 +227,7 @@ pub(super) fn existing(
     reactors: impl Iterator<Item = NonZeroU32>,
 ) -> impl Iterator<Item = &'static Tree> {
     let generation = current();
-    let of_reactors = reactors
-        .filter_map(|number| REACTORS.get(number.get() as usize - 1)?.get())
-        .map(|tree| &**tree);
+    let of_reactors = reactors.filter_map(|number| REACTORS.get(number.get() as usize - 1));
     let trees = [Some(generation.foreign()), generation.workers.get()];
     trees.into_iter().flatten().chain(of_reactors)
 }
@@ -236,11 +235,14 @@ pub(super) fn existing(
 /// Returns the tree of the threads for which a reactor rings. Makes the tree on first use, with the member that acts
 /// for the reactor asleep.
 pub(super) fn of_reactor(number: NonZeroU32) -> &'static Tree {
-    let place = &REACTORS[number.get() as usize - 1];
-    place.get_or_init(|| {
+    let index = number.get() as usize - 1;
+    REACTORS.get(index).unwrap_or_else(|| {
         let tree = tree(Purpose::Reactor(number), MigratorPolicy::default());
         join_tree_locked(&tree, EXPIRY_THREAD, Presence::Idle);
-        Box::new(tree)
+        let tree = Box::leak(Box::new(tree));
+        REACTORS
+            .publish(index, tree)
+            .expect("a reactor's number is in the table")
     })
 }
 
