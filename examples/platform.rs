@@ -1,6 +1,6 @@
 //! A complete host of the core on a plain thread, as a start for ports (`docs/porting.md`). The thread that takes the
-//! turns is the only CPU; its device is the time until which the thread parks. `cargo run -p tickless-rig --example
-//! platform`
+//! turns is the only CPU; its device is the time until which the thread parks.
+//! `cargo run -p tickless-conformance --example platform`
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::cell::Cell;

@@ -20,7 +20,7 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::time::convert::{Cycles, Kilohertz};
 use tickless_core::trace::Event;
-use tickless_rig::{Capabilities, DeviceClass, Placement, Source};
+use tickless_conformance::{Capabilities, DeviceClass, Placement, Source};
 
 use crate::arch::{self, Device};
 use crate::clock::{Clock, OWN, SHARED};
@@ -204,7 +204,7 @@ impl Played {
     }
 }
 
-impl tickless_rig::Host for Played {
+impl tickless_conformance::Host for Played {
     type Platform = Host;
 
     const NAME: &'static str = "the kernel";

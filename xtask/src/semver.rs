@@ -10,12 +10,7 @@ use clap::Args;
 use crate::invocation::{Invocation, is_installed};
 
 /// The crates that promise semantic versioning (docs/versions.md).
-const CRATES: [&str; 4] = [
-    "tickless",
-    "tickless-core",
-    "tickless-sched",
-    "tickless-sim",
-];
+const CRATES: [&str; 3] = ["tickless", "tickless-core", "tickless-sched"];
 const PROGRAM: &str = "cargo-semver-checks";
 
 /// Compares the interfaces of the crates with those of the last release, by cargo-semver-checks.

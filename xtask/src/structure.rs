@@ -1,7 +1,7 @@
 //! The check of the structure of a crate's files: their imports, circles of imports, and the number of lines.
 //!
 //! The compiler keeps crates apart, but it does not keep the modules of a crate apart. This task does: it reads the
-//! imports of each crate under `crates` and `tests` and compares them with two rules.
+//! imports of each crate under `crates` and `conformance` and compares them with two rules.
 //!
 //! - *No circles.* Files that import each other in a circle can only be understood together. A parent and a child of
 //!   one module may import each other, because they are one subject. In crates in which larger circles are still
@@ -71,7 +71,7 @@ const CRATES: &[Limit] = &[
         circle: 1,
     },
     Limit {
-        of: "tests/rig",
+        of: "conformance",
         circle: 1,
     },
 ];
@@ -155,7 +155,9 @@ pub(crate) fn read(texts: &BTreeMap<String, String>) -> Result<Vec<Crate>, Strin
     texts
         .keys()
         .filter_map(|path| path.strip_suffix("/Cargo.toml"))
-        .filter(|directory| directory.starts_with("crates/") || directory.starts_with("tests/"))
+        .filter(|directory| {
+            directory.starts_with("crates/") || directory.starts_with("conformance/")
+        })
         .filter(|directory| texts.contains_key(&format!("{directory}/src/lib.rs")))
         .map(|directory| Crate::read(directory, texts))
         .collect()

@@ -82,7 +82,7 @@ impl Waiting {
 /// documentation says otherwise, each method of this trait and of [`Platform`] MUST be callable from all three
 /// contexts, MUST NOT call back into the core, and MUST NOT block.
 ///
-/// `examples/platform.rs` is an example of a host. The suites of `tickless-rig` test whether a host is correct.
+/// `examples/platform.rs` is an example of a host. The suites of `tickless-conformance` test whether a host is correct.
 pub trait Port: Sized {
     /// The lock of a base. On a host with timer interrupts the lock MUST mask them while it is held.
     type Lock: RawLock + Default;

@@ -27,13 +27,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+use tickless_conformance::random::Random;
+use tickless_conformance::tables::{CpuTimers, PlainLock, Tables};
 use tickless_core::hierarchy::{
     Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence, Step, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_sim::random::Random;
-use tickless_sim::tables::{CpuTimers, PlainLock, Tables};
 
 const SIZES: [u32; 2] = [8, 64];
 /// The length of a run, in ticks of 1 ms: ten minutes.

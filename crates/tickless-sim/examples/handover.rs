@@ -17,13 +17,13 @@
 
 use std::process::ExitCode;
 
+use tickless_conformance::random::Random;
 use tickless_core::hierarchy::{
     Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence,
 };
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-use tickless_sim::hierarchy::Cpus;
-use tickless_sim::random::Random;
+use tickless_sim::hierarchy::{Cpus, with_cpus};
 
 const POLICIES: [MigratorPolicy; 3] = [
     MigratorPolicy::LowestBit,
@@ -106,7 +106,7 @@ struct Bench {
 impl Bench {
     fn new(cpus: u32, policy: MigratorPolicy) -> Self {
         let layout = Layout::new(cpus, 1, 8);
-        let tree = Hierarchy::new(Cpus::new(cpus, layout), layout, policy);
+        let tree = Hierarchy::new(with_cpus(cpus, layout), layout, policy);
         for cpu in (0..cpus).map(CpuId) {
             tree.prepare(cpu, NumaNode(0)).expect("there is room");
             tree.set_available(cpu, Presence::Awake)
@@ -130,9 +130,9 @@ impl Bench {
 
     /// Lets `body` walk through the hierarchy, and counts the steps of the walk.
     fn walk(&mut self, body: impl FnOnce(&Hierarchy<Cpus>)) {
-        let before = self.tree.host().counts();
+        let before = self.tree.host().timers().counts();
         body(&self.tree);
-        let after = self.tree.host().counts();
+        let after = self.tree.host().timers().counts();
         let exchanges = after.exchanges - before.exchanges;
         let outcome = &mut self.outcome;
         outcome.walks += 1;
@@ -144,7 +144,7 @@ impl Bench {
 
     fn goes_idle(&mut self, cpu: CpuId) {
         self.walk(|tree| {
-            let _cover = tree.enter_idle(cpu, tree.host().first(cpu));
+            let _cover = tree.enter_idle(cpu, tree.host().timers().first(cpu));
         });
     }
 
@@ -165,7 +165,9 @@ impl Bench {
             self.outcome.served[place] += u64::from(pull.served);
         }
         if is_idle {
-            let _cover = self.tree.rearm_from_idle(cpu, self.tree.host().first(cpu));
+            let _cover = self
+                .tree
+                .rearm_from_idle(cpu, self.tree.host().timers().first(cpu));
         }
     }
 }
@@ -195,7 +197,7 @@ fn run(cpus: u32, policy: MigratorPolicy, activity: Activity, ticks: i64, seed: 
                 }
             }
             if arms && !bench.is_idle(cpu) {
-                bench.tree.host().arm(cpu, due);
+                bench.tree.host().timers().arm(cpu, due);
             }
         }
         for cpu in (0..cpus).map(CpuId) {
@@ -207,13 +209,13 @@ fn run(cpus: u32, policy: MigratorPolicy, activity: Activity, ticks: i64, seed: 
         }
         for cpu in (0..cpus).map(CpuId) {
             assert!(
-                bench.tree.host().first(cpu) > time,
+                bench.tree.host().timers().first(cpu) > time,
                 "a timer of CPU {} is late at {now}",
                 cpu.0
             );
         }
     }
-    bench.outcome.fired = bench.tree.host().counts().fired;
+    bench.outcome.fired = bench.tree.host().timers().counts().fired;
     bench.outcome
 }
 

@@ -1,22 +1,22 @@
 //! A host that has only a migration hierarchy: its CPUs' global timers are instants without callbacks.
 //!
-//! To draw a hierarchy, or to count its operations under a load, its [tables](crate::tables) are enough: [`Cpus`] keeps
-//! the real nodes and groups, answers for timers that have no callbacks, and counts the [`Step`]s.
+//! To draw a hierarchy, or to count its operations under a load, its [tables](tickless_conformance::tables) are enough:
+//! [`Cpus`] keeps the real nodes and groups, answers for timers that have no callbacks, and counts the [`Step`]s.
 //!
 //! ```
 //! use tickless_core::hierarchy::{MigratorPolicy, Hierarchy, Layout, NumaNode, Presence};
 //! use tickless_core::platform::CpuId;
 //! use tickless_core::time::Instant;
-//! use tickless_sim::hierarchy::Cpus;
+//! use tickless_sim::hierarchy::{Cpus, with_cpus};
 //!
 //! let layout = Layout::new(2, 1, 8);
-//! let tree = Hierarchy::<Cpus>::new(Cpus::new(2, layout), layout, MigratorPolicy::LowestBit);
+//! let tree = Hierarchy::<Cpus>::new(with_cpus(2, layout), layout, MigratorPolicy::LowestBit);
 //! for cpu in [CpuId(0), CpuId(1)] {
 //!     tree.prepare(cpu, NumaNode(0))?;
 //!     tree.set_available(cpu, Presence::Awake).expect("it is prepared");
 //! }
 //! let due = Instant::from_nanos(1_000);
-//! tree.host().arm(CpuId(1), due);
+//! tree.host().timers().arm(CpuId(1), due);
 //! // CPU 0 is awake and looks after it.
 //! assert!(tree.enter_idle(CpuId(1), due).is_forever());
 //! assert!(tree.remote_work_due(CpuId(0), due));
@@ -30,11 +30,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use tickless_conformance::tables::{CpuTimers, PlainLock, Tables};
 use tickless_core::hierarchy::{Layout, State, Step, WIDTH_DEFAULT};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
-
-use crate::tables::{CpuTimers, PlainLock, Tables};
 
 /// The counters of one hierarchy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,15 +59,19 @@ pub struct Moments {
 /// The tables of a hierarchy, and its CPUs' global timers.
 pub type Cpus<const WIDTH: usize = WIDTH_DEFAULT> = Tables<Moments, WIDTH>;
 
-impl<const WIDTH: usize> Cpus<WIDTH> {
-    /// Makes CPUs 0 to `cpus - 1`, with places for all groups that `layout` can need.
-    #[must_use]
-    pub fn new(cpus: u32, layout: Layout) -> Self {
-        let moments = Moments {
-            timers: (0..cpus).map(|_| RefCell::default()).collect(),
-            counts: Cell::default(),
-        };
-        Self::with_timers(moments, cpus, layout)
+/// Makes CPUs 0 to `cpus - 1`, with places for all groups that `layout` can need.
+#[must_use]
+pub fn with_cpus<const WIDTH: usize>(cpus: u32, layout: Layout) -> Cpus<WIDTH> {
+    let moments = Moments {
+        timers: (0..cpus).map(|_| RefCell::default()).collect(),
+        counts: Cell::default(),
+    };
+    Tables::with_timers(moments, cpus, layout)
+}
+
+impl Moments {
+    fn of(&self, cpu: CpuId) -> &RefCell<BTreeMap<Instant, u32>> {
+        &self.timers[cpu.0 as usize]
     }
 
     /// Adds a global timer to `cpu`. The caller notifies the hierarchy.
@@ -77,7 +80,7 @@ impl<const WIDTH: usize> Cpus<WIDTH> {
     ///
     /// When there is no such CPU.
     pub fn arm(&self, cpu: CpuId, due: Instant) {
-        let mut timers = self.timers().of(cpu).borrow_mut();
+        let mut timers = self.of(cpu).borrow_mut();
         *timers.entry(due).or_default() += 1;
     }
 
@@ -88,26 +91,16 @@ impl<const WIDTH: usize> Cpus<WIDTH> {
     /// When there is no such CPU.
     #[must_use]
     pub fn first(&self, cpu: CpuId) -> Instant {
-        self.timers().first(cpu)
+        let timers = self.of(cpu).borrow();
+        timers
+            .first_key_value()
+            .map_or(Instant::FOREVER, |(due, _)| *due)
     }
 
     /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.timers().counts.get()
-    }
-}
-
-impl Moments {
-    fn of(&self, cpu: CpuId) -> &RefCell<BTreeMap<Instant, u32>> {
-        &self.timers[cpu.0 as usize]
-    }
-
-    fn first(&self, cpu: CpuId) -> Instant {
-        let timers = self.of(cpu).borrow();
-        timers
-            .first_key_value()
-            .map_or(Instant::FOREVER, |(due, _)| *due)
+        self.counts.get()
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -172,7 +165,7 @@ mod tests {
     use tickless_core::platform::CpuId;
     use tickless_core::time::Instant;
 
-    use super::{Counts, Cpus};
+    use super::{Counts, Cpus, with_cpus};
 
     const fn at(nanos: i64) -> Instant {
         Instant::from_nanos(nanos)
@@ -180,7 +173,7 @@ mod tests {
 
     fn awake(cpus: u32) -> Hierarchy<Cpus<2>, 2> {
         let layout = Layout::new(cpus, 1, 2);
-        let tree = Hierarchy::new(Cpus::new(cpus, layout), layout, MigratorPolicy::LowestBit);
+        let tree = Hierarchy::new(with_cpus(cpus, layout), layout, MigratorPolicy::LowestBit);
         for cpu in (0..cpus).map(CpuId) {
             tree.prepare(cpu, NumaNode(0)).unwrap();
             tree.set_available(cpu, Presence::Awake).unwrap();
@@ -190,26 +183,26 @@ mod tests {
 
     #[test]
     fn timers_fire_in_order_and_within_the_budget() {
-        let cpus = Cpus::<2>::new(1, Layout::new(1, 1, 2));
+        let cpus = with_cpus::<2>(1, Layout::new(1, 1, 2));
         for due in [3, 1, 1, 9] {
-            cpus.arm(CpuId(0), at(due));
+            cpus.timers().arm(CpuId(0), at(due));
         }
         let mut budget = 1;
         cpus.expire_global(CpuId(0), at(5), &mut budget);
-        assert_eq!((budget, cpus.first(CpuId(0))), (0, at(1)));
+        assert_eq!((budget, cpus.timers().first(CpuId(0))), (0, at(1)));
         budget = 9;
         cpus.expire_global(CpuId(0), at(5), &mut budget);
-        assert_eq!((budget, cpus.first(CpuId(0))), (7, at(9)));
-        assert_eq!(cpus.counts().fired, 3);
+        assert_eq!((budget, cpus.timers().first(CpuId(0))), (7, at(9)));
+        assert_eq!(cpus.timers().counts().fired, 3);
     }
 
     #[test]
     fn what_a_walk_does_is_counted() {
         let tree = awake(2);
-        let before = tree.host().counts();
-        tree.host().arm(CpuId(0), at(7));
+        let before = tree.host().timers().counts();
+        tree.host().timers().arm(CpuId(0), at(7));
         assert!(tree.enter_idle(CpuId(0), at(7)).is_forever());
-        let after = tree.host().counts();
+        let after = tree.host().timers().counts();
         let expected = Counts {
             exchanges: before.exchanges + 1,
             // CPU 0 had the duty.
@@ -229,7 +222,7 @@ mod tests {
         // Each CPU on a node of its own, and the fullest way up.
         let layout = Layout::new(30, 15, 2);
         let tree =
-            Hierarchy::<Cpus<2>, 2>::new(Cpus::new(30, layout), layout, MigratorPolicy::LowestBit);
+            Hierarchy::<Cpus<2>, 2>::new(with_cpus(30, layout), layout, MigratorPolicy::LowestBit);
         for cpu in 0..30 {
             tree.prepare(CpuId(cpu), NumaNode(cpu % 15)).unwrap();
         }

@@ -38,25 +38,20 @@
 //! | try the claims of the sources | [`headline`] |
 //! | search for scenarios that break a promise | [`draw`] |
 //! | compare with a real run in user space | [`Process`] |
-//! | write another host | [`tables`], [`owned`], [`wakener`], [`call`], [`hierarchy`], [`random`] |
+//! | count the operations of a hierarchy | [`hierarchy`] |
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod baseline;
-pub mod call;
 mod clock;
 pub mod fault;
 pub mod headline;
 pub mod hierarchy;
 mod machine;
 pub mod model;
-pub mod owned;
 pub mod process;
 pub mod promise;
-pub mod random;
 pub mod record;
 pub mod run;
-pub mod tables;
-pub mod wakener;
 pub mod workload;
 
 pub use baseline::Policy;
@@ -73,4 +68,5 @@ pub use run::{
     CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, Share, TooMuch, draw, run,
     run_recorded, run_twice, run_twice_recorded,
 };
+pub use tickless_conformance::random;
 pub use workload::{Placed, Range, Reserves, Sections, WallClock, Workload};

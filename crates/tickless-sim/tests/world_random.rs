@@ -5,11 +5,11 @@
 
 use std::fmt::Write;
 
+use tickless_conformance::random::Random;
 use tickless_sim::baseline::{
     Balance, DeadlineTick, Governor, Hrtick, Isolation, Migration, MigratorRule, Placement, Reads,
     Rearm, Scheduler, SleepLength, Soft, Target, Tree,
 };
-use tickless_sim::random::Random;
 use tickless_sim::{FaultKind, Picos, Policy, Scenario, run_twice};
 
 /// The number of seeds of an ordinary run.

@@ -14,7 +14,7 @@ use futures::future::join_all;
 use support::{assert_passed, ms, on_thread, poll_idly, us};
 use tickless::Worker;
 use tickless::time::{self, interval, sleep, timeout};
-use tickless_sim::random::Random;
+use tickless_conformance::random::Random;
 
 /// Uses a few timers in each way in which programs use them.
 async fn a_bit_of_everything() {

@@ -23,7 +23,7 @@ use tickless::inspect::{Reactor, ServedBy, snapshot};
 use tickless::time::{Sleep, sleep, sleep_until, with_slack};
 use tickless::tokio::{AttachError, Attachment, Builder, attach};
 use tickless::{Driver, StartError, Worker, coarse};
-use tickless_sim::random::Random;
+use tickless_conformance::random::Random;
 use tokio::runtime::{self, Runtime};
 
 /// Makes a runtime of one thread with a reactor, which is not attached.

@@ -22,7 +22,7 @@ use tickless::stats;
 use tickless::time::{self, Sleep, sleep};
 use tickless::wheel::WheelTimer;
 use tickless::worker::EpollEvents;
-use tickless_sim::random::Random;
+use tickless_conformance::random::Random;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

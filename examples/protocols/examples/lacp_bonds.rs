@@ -9,11 +9,11 @@
 //! LACPDUs that arrive cause wake-ups by the network, not by timers. The output depends only on the constants.
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
+use tickless_conformance::random::Random;
 use tickless_core::time::{Instant, Span};
 use tickless_protocols::lacp::{
     BondConfig, End, FAST_PERIODIC_TIME, Network, Port, Rate, SLOW_PERIODIC_TIME,
 };
-use tickless_sim::random::Random;
 
 const SECONDS: u64 = 60;
 const BONDS: u16 = 1_000;

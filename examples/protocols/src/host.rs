@@ -4,9 +4,9 @@ use std::fmt;
 use std::pin::Pin;
 
 use tickless::hrtimer::{self, Expired, HrTimer, Monotonic};
+use tickless_conformance::{Deferred, Rig, TestTimer};
 use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::{Instant, Span};
-use tickless_rig::{Deferred, Rig, TestTimer};
 
 /// The clock and the timers of a host.
 ///

@@ -8,9 +8,9 @@
 //! # One source for two hosts
 //!
 //! Both machines are independent of their host. A host needs a clock and timers ([`host::Host`]). This crate has two
-//! hosts: [`host::UserSpace`] uses the timers of the process, [`host::Simulated`] the timers of a machine of
-//! `tickless-sim` in virtual time. The tests run the machines in the simulator, where a minute costs milliseconds and a
-//! nanosecond can be asserted; the example programs run the same code on threads.
+//! hosts: [`host::UserSpace`] uses the timers of the process, [`host::Simulated`] the timers of the conformance rig, in
+//! virtual time. The tests run the machines on the rig, where a minute costs milliseconds and a nanosecond can be
+//! asserted; the example programs run the same code on threads.
 //!
 //! The two machines show two ways of using timers with callbacks. The callback of [`eee`] does the work itself, in
 //! parallel to the threads that send; its documentation says how callback and threads exclude each other. The callbacks

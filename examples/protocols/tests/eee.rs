@@ -1,11 +1,11 @@
 //! Tests of Energy Efficient Ethernet in virtual time: each row of the table of its machine, and the states that must
 //! never occur.
 
+use tickless_conformance::{Deferred, Rig};
 use tickless_core::platform::CpuId;
 use tickless_core::time::Span;
 use tickless_protocols::eee::{Port, Settings, Transition, VirtualMac};
 use tickless_protocols::host::Simulated;
-use tickless_rig::{Deferred, Rig};
 
 const CPU: CpuId = CpuId(0);
 const MICRO: i64 = 1_000;

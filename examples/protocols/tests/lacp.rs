@@ -1,6 +1,7 @@
 //! Tests of LACP in virtual time: the expiry of its timers, their restarts, and the reaction of four ports to a failure
 //! of one port.
 
+use tickless_conformance::{Deferred, Rig};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 use tickless_protocols::host::Simulated;
@@ -8,7 +9,6 @@ use tickless_protocols::lacp::{
     Bond, BondConfig, ChurnState, End, Lacpdu, MuxState, Network, Party, PeriodicState, Port, Rate,
     ReceiveState, Selected, Station, TimerKind,
 };
-use tickless_rig::{Deferred, Rig};
 
 const SECOND: Span = Span::from_secs(1);
 const A: End = End::new(0, 0, 0);

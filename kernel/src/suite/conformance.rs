@@ -3,9 +3,9 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use tickless_rig::Host;
-use tickless_rig::kit::Suite;
-use tickless_rig::suites::each;
+use tickless_conformance::Host;
+use tickless_conformance::kit::Suite;
+use tickless_conformance::suites::each;
 
 use super::{Verdict, ensure};
 use crate::arch;
@@ -62,7 +62,7 @@ fn run_all(hosts: usize) {
     let ran = play(|| match hosts {
         OWN => run::<Played>(),
         #[cfg(feature = "conformance-rig")]
-        _ => run::<tickless_rig::Deferred>() + run::<tickless_rig::Immediate>(),
+        _ => run::<tickless_conformance::Deferred>() + run::<tickless_conformance::Immediate>(),
         #[cfg(not(feature = "conformance-rig"))]
         _ => 0,
     });

@@ -10,7 +10,7 @@ use tickless_core::hierarchy::{
     GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
-use tickless_sim::hierarchy::Cpus;
+use tickless_sim::hierarchy::{Cpus, with_cpus};
 
 use crate::failure::Failure;
 use crate::units;
@@ -92,7 +92,7 @@ impl Drawing {
     pub(super) fn of(machine: &Machine) -> Result<Self, Failure> {
         let layout = machine.layout();
         let highest = machine.cpus.last_key_value().map_or(0, |(cpu, _)| *cpu);
-        let sites = Cpus::<WIDTH_DEFAULT>::new(highest + 1, layout);
+        let sites = with_cpus::<WIDTH_DEFAULT>(highest + 1, layout);
         let tree = Hierarchy::new(sites, layout, MigratorPolicy::default());
         let wrong = |cpu: u32, why: &dyn std::fmt::Display| {
             Failure::Input(format!("CPU {cpu} finds no place in the hierarchy: {why}"))

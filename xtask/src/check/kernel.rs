@@ -62,12 +62,7 @@ type Ended = (Invocation, String, Duration);
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     let manifest = ["--manifest-path", "kernel/Cargo.toml"];
-    for package in [
-        "tickless-kernel",
-        "tickless-kernel-pc",
-        "tickless-kernel-sim",
-        "tickless-kernel-std",
-    ] {
+    for package in ["tickless-kernel", "tickless-kernel-pc"] {
         let format = ["fmt", "--check", "--package", package];
         run.invoke(&Invocation::cargo(&format).args(&manifest))?;
     }

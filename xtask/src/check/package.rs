@@ -21,8 +21,8 @@ use crate::workspace::Workspace;
 /// it.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// A library for `LD_PRELOAD`, on which no crate depends.
-const UNPUBLISHED: &str = "tickless-preload";
+/// A library for `LD_PRELOAD`, on which no crate depends, and the simulator.
+const UNPUBLISHED: [&str; 2] = ["tickless-preload", "tickless-sim"];
 /// A library for the compiler, which the workspace does not count among the libraries that it tests.
 const MACROS: &str = "tickless-macros";
 /// The library with a workspace of its own, at [`ADAPTERS_MANIFEST`].
@@ -125,7 +125,8 @@ fn manifest(names: &[String], version: &str, features: &[String]) -> String {
 }
 
 fn names(workspace: &Workspace) -> Vec<String> {
-    let published = { workspace.libraries() }.filter(|package| package.name != UNPUBLISHED);
+    let published =
+        { workspace.libraries() }.filter(|package| !UNPUBLISHED.contains(&&*package.name));
     let macros = workspace.member(MACROS).into_iter();
     { published.chain(macros) }
         .map(|package| package.name.clone())

@@ -86,7 +86,12 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         package: "tickless-sim",
-        inside: &["tickless-link", "tickless-core", "tickless-sched"],
+        inside: &[
+            "tickless-link",
+            "tickless-core",
+            "tickless-sched",
+            "tickless-conformance",
+        ],
         outside: Outside::Any,
     },
 ];

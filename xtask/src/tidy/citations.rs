@@ -18,10 +18,14 @@ const STYLE: &str = "docs/style.md";
 const CHECKLIST: &str = "Conformance checklist";
 const UNTESTED: &str = "## Untested";
 /// The page that lists the ids of regressions, with the tests of each.
-const REGRESSIONS: &str = "tests/regressions/README.md";
+const REGRESSIONS: &str = "conformance/REGRESSIONS.md";
 const EXAMPLE: &str = "Example";
 /// The packages that consist of tests only.
-const INSTRUMENTS: [&str; 3] = ["tests/", "crates/tickless-sim/", "examples/protocols/tests"];
+const INSTRUMENTS: [&str; 3] = [
+    "conformance/",
+    "crates/tickless-sim/",
+    "examples/protocols/tests",
+];
 
 /// The id of a requirement: the letters before the number, with the hyphen if it has one, and the number.
 type Id = (String, u32);
@@ -505,7 +509,10 @@ mod tests {
         assert_eq!(found(tested, &[tests]), [place(14)]);
         let elsewhere = ("src/a.rs", "/// INV-1, B12, Example 5.\nfn a() {}\n");
         assert_eq!(found(tested, &[elsewhere]).len(), 3);
-        let example = ("tests/b.rs", "/// Examples 1 and 5.\nfn b() {}\n");
+        let example = (
+            "conformance/tests/b.rs",
+            "/// Examples 1 and 5.\nfn b() {}\n",
+        );
         assert_eq!(found(tested, &[tests, example]), []);
         let reason = |text| ("docs/spec/README.md", text);
         let given = reason("# S\n\n## Untested\n\n| Example 5 | no such tree |\n");

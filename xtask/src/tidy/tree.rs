@@ -186,38 +186,10 @@ fn has_workspace_lints(manifest: &str) -> bool {
     lines.any(|line| line == "[lints]") && lines.next() == Some("workspace = true")
 }
 
-/// V2: checks that a test names each regression, because nothing runs the data of a regression that no test names.
-pub(super) fn regressions(tree: &Tree, report: &mut Report<'_>) {
-    const PLACE: &str = "tests/regressions/";
-    // Where the code of a package stands.
-    const OF_CARGO: [&str; 2] = ["src", "tests"];
-    let directories: BTreeSet<&str> = tree
-        .paths
-        .iter()
-        .filter_map(|path| path.strip_prefix(PLACE)?.split_once('/'))
-        .map(|(directory, _)| directory)
-        .filter(|directory| !OF_CARGO.contains(directory))
-        .collect();
-    for directory in directories {
-        let named = tree
-            .rust()
-            .filter(|(file, _)| file.path.starts_with(PLACE))
-            .any(|(file, _)| file.text.contains(directory));
-        if !named {
-            report.error(
-                &format!("{PLACE}{directory}"),
-                1,
-                "no test under tests/regressions names this directory",
-                "run it from a test, or remove it",
-            );
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Tree, regressions, workspace_lints};
-    use crate::tidy::samples::{CLEAN, lines, of_tree};
+    use super::{Tree, workspace_lints};
+    use crate::tidy::samples::{CLEAN, lines};
 
     #[test]
     fn a_directory_is_there_when_a_file_is_in_it() {
@@ -261,20 +233,5 @@ mod tests {
         assert_eq!(lines(workspace_lints, path, package), [1]);
         assert_eq!(lines(workspace_lints, path, &without), [1]);
         assert_eq!(lines(workspace_lints, "Cargo.toml", "[workspace]\n"), CLEAN);
-    }
-
-    #[test]
-    fn a_regression_that_no_test_names_is_found() {
-        let trace = ("tests/regressions/r52-lost/trace.json", "{}");
-        let naming = (
-            "tests/regressions/src/lib.rs",
-            "const R52: &str = \"r52-lost\";",
-        );
-        let silent = ("tests/regressions/src/lib.rs", "");
-        assert_eq!(of_tree(regressions, &[trace, naming]), []);
-        assert_eq!(
-            of_tree(regressions, &[trace, silent]),
-            [("tests/regressions/r52-lost".to_owned(), 1)]
-        );
     }
 }

@@ -159,7 +159,7 @@ const EXCEPTIONS: &[Exception] = &[
         note: KERNEL_NOTE,
     },
     Exception {
-        path: "kernel/std/src/",
+        path: "conformance/src/surroundings.rs",
         note: KERNEL_NOTE,
     },
 ];

@@ -1,6 +1,7 @@
 //! The counter that drives the time of a machine: its description, and its value at a time.
 
 use serde::{Deserialize, Serialize};
+use tickless_conformance::random::Random;
 use tickless_core::clock::{Counter, CounterId};
 use tickless_core::time::convert::{Cycles, Kilohertz};
 use toml::Spanned;
@@ -8,7 +9,6 @@ use toml::Spanned;
 use crate::model::frequency;
 use crate::model::input::{InputError, Source};
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// The limit of steering, as in kernels (spec TIM-27).
 pub(crate) const PPM_MAX: u32 = 500;

@@ -1,12 +1,12 @@
 //! Tests of the clocks without a machine.
 
+use tickless_conformance::random::Random;
 use tickless_core::clock::SetSequence;
 use tickless_core::time::{Clock, Instant};
 
 use super::{Change, Clocks, CounterModel, Leap, STAND_IN, WALL_START};
 use crate::model::current_cpu::NO_CPU;
 use crate::model::time::Picos;
-use crate::random::Random;
 
 const TICK: Picos = Picos::from_millis(1);
 

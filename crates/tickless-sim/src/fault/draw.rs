@@ -1,9 +1,10 @@
 //! Plans of faults that a seed draws.
 
+use tickless_conformance::random::Random;
+
 use super::{Fault, FaultKind, When};
 use crate::clock::PPM_MAX;
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// The most faults of a plan.
 const FAULTS_MAX: u64 = 5;

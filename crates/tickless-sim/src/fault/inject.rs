@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use tickless_conformance::random::Random;
+
 use super::{Fault, FaultKind, When};
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// The faults of one CPU's device.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! Two claims about the soft stage, which compare a run at each tick with a run only when there is work.
 
+use tickless_conformance::random::Random;
+
 use super::measure::{Effort, Measurement, Runs, Trial, both, micros, scenario};
 use crate::baseline::{Policy, Soft};
 use crate::model::time::Picos;
-use crate::random::Random;
 use crate::run::outcome::Outcome;
 use crate::run::runner::run;
 use crate::run::scenario::Scenario;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use tickless_conformance::random::Random;
+
 use crate::baseline::{Policy, Target};
 use crate::model::profile::Profile;
 use crate::model::time::Picos;
-use crate::random::Random;
 use crate::run::outcome::Outcome;
 use crate::run::runner::run;
 use crate::run::scenario::Scenario;

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
+use tickless_conformance::wakener::Wakener;
 use tickless_core::base::Timers;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
@@ -15,13 +16,12 @@ use tickless_core::time::Instant;
 
 use crate::machine::host::Host;
 use crate::machine::queue::EventKind;
-use crate::machine::timers::Exact;
+use crate::machine::timers::{Exact, Operations};
 use crate::model::broadcast::BroadcastDevice;
 use crate::model::cost_model::CostedLock;
 use crate::model::current_cpu;
 use crate::model::profile::IdleState;
 use crate::model::time::Picos;
-use crate::wakener::Wakener;
 
 /// The CPUs that sleep deeply, and the device or timer that wakes them.
 pub(crate) struct BroadcastWakener {

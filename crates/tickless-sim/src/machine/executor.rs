@@ -16,6 +16,7 @@ use crate::machine::queue::{EventKind, SimEvent};
 use crate::machine::scheduler::{Life, Next, TaskId};
 use crate::machine::settings::Settings;
 use crate::machine::task_context::{Program, TaskContext};
+use crate::machine::timers::Operations;
 use crate::machine::{broadcast, checks, clocks, expire, faults, hotplug, idle, rearm};
 use crate::model::current_cpu;
 use crate::model::time::Picos;

@@ -30,7 +30,7 @@ use crate::machine::host::Host;
 use crate::machine::rearm;
 use crate::machine::reserved::DEADLINE;
 use crate::machine::scheduler::{Fifo, RunQueue, Task, TaskId};
-use crate::machine::timers::Exact;
+use crate::machine::timers::{Exact, Operations};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 

@@ -3,6 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
+use tickless_conformance::tables::PlainLock;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::clock::{CounterId, Offsets, SetSequence};
 use tickless_core::coarse::Tick;
@@ -34,7 +35,6 @@ use crate::promise::canary::Canary;
 use crate::promise::trace_checker::TraceChecker;
 use crate::promise::{Promise, monotonic};
 use crate::record::{MachineEvent, Recorder};
-use crate::tables::PlainLock;
 
 /// Lines of a base, besides that of its lock, that a CPU touches when it arms or cancels a timer there for another CPU:
 /// the map of occupied slots, and the head of the slot.

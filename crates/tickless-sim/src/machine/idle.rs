@@ -13,6 +13,7 @@ use tickless_core::time::{Instant, Offset, Span};
 
 use crate::baseline::{Governor, SleepLength};
 use crate::machine::machine::Machine;
+use crate::machine::timers::Operations;
 use crate::machine::{broadcast, clocks, rearm};
 use crate::model::current_cpu;
 use crate::model::governor::choose;

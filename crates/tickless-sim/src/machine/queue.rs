@@ -229,7 +229,7 @@ mod tests {
 
     use super::{EventKind, EventQueue};
     use crate::model::time::Picos;
-    use crate::random::Random;
+    use tickless_conformance::random::Random;
 
     #[test]
     fn equal_times_come_in_the_order_of_asking() {

@@ -11,7 +11,7 @@ use tickless_core::time::Span;
 use crate::fault::FaultKind;
 use crate::fault::inject::panic_on_purpose;
 use crate::machine::host::Host;
-use crate::machine::timers::{Coarse, Exact};
+use crate::machine::timers::{Coarse, Exact, Operations};
 use crate::model::time::Picos;
 
 /// The number of the call in which a callback panics.

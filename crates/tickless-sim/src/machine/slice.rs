@@ -17,7 +17,7 @@ use tickless_core::hrtimer::{Restart, Start};
 use crate::baseline::Rearm;
 use crate::machine::fired::{self, Fired};
 use crate::machine::host::Host;
-use crate::machine::timers::Exact;
+use crate::machine::timers::{Exact, Operations};
 use crate::model::current_cpu;
 use crate::model::time::Picos;
 

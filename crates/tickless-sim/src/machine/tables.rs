@@ -3,6 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
+use tickless_conformance::tables::{CpuTimers, Tables, groups_max};
 use tickless_core::base::{Frozen, Timers};
 use tickless_core::coarse::WheelKind;
 use tickless_core::hierarchy::{
@@ -20,7 +21,6 @@ use crate::model::current_cpu;
 use crate::model::topology::Topology;
 use crate::promise::trace_checker::Entry;
 use crate::promise::{Promise, one_migrator};
-use crate::tables::{CpuTimers, Tables, groups_max};
 
 /// The hierarchy of a machine.
 pub(crate) type Tree = Hierarchy<Table>;

@@ -1,12 +1,12 @@
 //! Timers that belong to a machine, and are dropped with it.
 
+use tickless_conformance::owned::{self, CoarseCall, Keeper};
 use tickless_core::Platform;
 use tickless_core::hrtimer::Start;
 use tickless_core::time::{ClockId, Monotonic};
 
 use crate::machine::host::Host;
 use crate::model::current_cpu;
-use crate::owned::{self, CoarseCall, Keeper};
 
 /// A coarse timer.
 pub(crate) type Coarse<F = CoarseCall> = owned::Coarse<Host, F>;
@@ -27,9 +27,24 @@ impl Keeper for Host {
     }
 }
 
-impl<C: ClockId> Exact<C> {
+/// The operations on an exact timer, each of which costs what it costs on the machine.
+pub(crate) trait Operations<C: ClockId> {
     /// Starts a timer of a program. The timer may move to another CPU if the policy of the machine allows that.
-    pub(crate) fn start_movable(&self, start: Start<C>) {
+    fn start_movable(&self, start: Start<C>);
+
+    /// Starts a timer that stays with the CPU that executes.
+    fn start(&self, start: Start<C>);
+
+    /// Notes that the device of the CPU on which the timer is queued may fire once without a due timer: a CPU that
+    /// takes a timer away from another CPU does not notify that CPU (spec CAN-2).
+    fn may_leave_armed(&self);
+
+    /// Cancels the timer.
+    fn cancel(&self);
+}
+
+impl<C: ClockId> Operations<C> for Exact<C> {
+    fn start_movable(&self, start: Start<C>) {
         let timers = self.timers();
         if !timers.platform().migration_enabled() {
             return self.start(start);
@@ -46,8 +61,7 @@ impl<C: ClockId> Exact<C> {
         checker.counts.exact_pushed += u64::from(is_pushed);
     }
 
-    /// Starts a timer that stays with the CPU that executes.
-    pub(crate) fn start(&self, start: Start<C>) {
+    fn start(&self, start: Start<C>) {
         let timers = self.timers();
         let rearm = timers.platform().rearm;
         current_cpu::start(|| {
@@ -56,9 +70,7 @@ impl<C: ClockId> Exact<C> {
         });
     }
 
-    /// Notes that the device of the CPU on which the timer is queued may fire once without a due timer: a CPU that
-    /// takes a timer away from another CPU does not notify that CPU (spec CAN-2).
-    pub(crate) fn may_leave_armed(&self) {
+    fn may_leave_armed(&self) {
         let from = current_cpu::looking(|| self.pinned().cpu(self.timers()));
         if let Some(from) = from.filter(|from| from.0 != current_cpu::cpu()) {
             let local = self.timers().platform().local(from.0);
@@ -66,7 +78,7 @@ impl<C: ClockId> Exact<C> {
         }
     }
 
-    pub(crate) fn cancel(&self) {
+    fn cancel(&self) {
         if self.timers().platform().migration_enabled() {
             self.may_leave_armed();
         }

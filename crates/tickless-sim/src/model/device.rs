@@ -16,6 +16,7 @@
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use tickless_conformance::device_class::{DeviceClass, Range};
 use tickless_core::clock::CounterId;
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
 use tickless_core::time::convert::{Cycles, Ticks};
@@ -24,7 +25,6 @@ use toml::Spanned;
 
 use crate::clock::COUNTER;
 use crate::model::costs::Charges;
-use crate::model::device_class::{DeviceClass, Range};
 use crate::model::input::{InputError, Source, quoted};
 use crate::model::mark::Mark;
 use crate::model::time::Picos;

@@ -174,7 +174,7 @@ impl Serialize for Picos {
 #[cfg(test)]
 mod tests {
     use super::Picos;
-    use crate::random::Random;
+    use tickless_conformance::random::Random;
 
     #[test]
     fn times_are_read_with_their_unit() {

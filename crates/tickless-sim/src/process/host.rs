@@ -3,6 +3,7 @@
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
+use tickless_conformance::tables::PlainLock;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::event::{DeviceConfig, DeviceState, DeviceWrite, InPast};
 use tickless_core::hrtimer::is_far;
@@ -13,7 +14,6 @@ use tickless_core::trace::Event;
 use crate::model::cost_model::{CacheLine, CostModel, CostedLock};
 use crate::model::costs::Charges;
 use crate::model::current_cpu;
-use crate::tables::PlainLock;
 
 /// Lines of a base, besides that of its lock, that a thread writes when it arms or cancels a timer there.
 const LINES_OF_BASE: u64 = 2;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Waker;
 
+use tickless_conformance::owned::{Coarse, Exact, Keeper};
 use tickless_core::base::{TaskTimer, Timers};
 use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::hrtimer::{Restart, Setup, Sleeper, Start};
@@ -14,7 +15,6 @@ use super::host::ProcessHost;
 use crate::model::cost_model::CacheLine;
 use crate::model::current_cpu;
 use crate::model::time::Picos;
-use crate::owned::{Coarse, Exact, Keeper};
 
 impl Keeper for ProcessHost {
     /// Dequeues a dropped timer on the first thread, as the owner of the timer would, without a charge.

@@ -161,7 +161,7 @@ impl Serialize for Distribution {
 mod tests {
     use super::{Distribution, bucket, top};
     use crate::model::time::Picos;
-    use crate::random::Random;
+    use tickless_conformance::random::Random;
 
     #[test]
     fn a_bucket_is_an_eighth_wide_at_most() {

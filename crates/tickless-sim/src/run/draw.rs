@@ -23,10 +23,11 @@ use std::fmt::Write;
 pub use classes::Class;
 use load::{late_max, least_period, readers_max};
 
+use tickless_conformance::random::Random;
+
 use crate::model::broadcast::BroadcastDevice;
 use crate::model::profile::{EMBEDDED, Profile};
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// The sizes that drafts may have. Small sizes are more frequent, because most mistakes need few CPUs and are found
 /// sooner on them.

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tickless_conformance::random::Random;
+
 use crate::baseline::Scheduler;
 use crate::fault::Fault;
 use crate::machine::checks;
@@ -14,7 +16,6 @@ use crate::model::{cost_model, current_cpu};
 use crate::promise::canary::whim;
 use crate::promise::ledger::Ledger;
 use crate::promise::{Promise, Violation, deterministic};
-use crate::random::Random;
 use crate::record::{Header, Recorder, SharedSink};
 use crate::run::groups::{self, CpuOutcome};
 use crate::run::outcome::{Outcome, Residency, Share};

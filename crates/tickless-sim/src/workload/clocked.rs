@@ -1,5 +1,6 @@
 //! Workloads that use clocks: alarms at times of day, and jobs that read the clock all the time.
 
+use tickless_conformance::random::Random;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::{ClockId, Instant, Span};
 
@@ -8,9 +9,8 @@ use crate::machine::fired::{self, Fired};
 use crate::machine::scheduler::Next;
 use crate::machine::task_context::Program;
 use crate::machine::task_context::TaskContext;
-use crate::machine::timers::Exact;
+use crate::machine::timers::{Exact, Operations};
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// A program with timers at whole multiples of their periods.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tickless_conformance::random::Random;
 use tickless_core::coarse::WheelKind;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::Span;
@@ -11,9 +12,8 @@ use super::values::{Range, around, log_uniform};
 use crate::machine::scheduler::{Next, TaskId};
 use crate::machine::task_context::Program;
 use crate::machine::task_context::{TaskContext, charge};
-use crate::machine::timers::{Coarse, Exact};
+use crate::machine::timers::{Coarse, Exact, Operations};
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// The state that a client and its server share.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! Workloads that measure latency, and workloads that disturb the measurement.
 
+use tickless_conformance::random::Random;
 use tickless_core::coarse::WheelKind;
 use tickless_core::hrtimer::Start;
 
@@ -7,9 +8,8 @@ use super::values::around;
 use crate::machine::scheduler::Next;
 use crate::machine::task_context::Program;
 use crate::machine::task_context::TaskContext;
-use crate::machine::timers::{Coarse, Exact};
+use crate::machine::timers::{Coarse, Exact, Operations};
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// A program that sleeps, and measures its lateness.
 #[derive(Debug)]

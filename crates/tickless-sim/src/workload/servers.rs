@@ -1,5 +1,6 @@
 //! Workloads that imitate servers: their tasks compute and wait.
 
+use tickless_conformance::random::Random;
 use tickless_core::coarse::{Restart, Timeout, WheelKind};
 
 use super::values::{Range, around, log_uniform};
@@ -8,7 +9,6 @@ use crate::machine::task_context::Program;
 use crate::machine::task_context::{TaskContext, charge};
 use crate::machine::timers::Coarse;
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// A program that computes and sleeps in turn.
 #[derive(Debug)]

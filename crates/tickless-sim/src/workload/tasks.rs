@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tickless_conformance::random::Random;
 use tickless_core::tick::Dependency;
 use tickless_core::time::{Boottime, Realtime, Tai};
 use tickless_sched::Weight;
@@ -19,7 +20,6 @@ use crate::machine::executor::Executor;
 use crate::machine::scheduler::TaskId;
 use crate::machine::task_context::{Program, notes};
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// Adds the tasks of `placed` to a machine. `seed` belongs to this workload.
 pub(crate) fn add(placed: &Placed, executor: &mut Executor, seed: u64) {

@@ -1,9 +1,9 @@
 //! The values in the fields of workloads, and the random values that are chosen from them.
 
 use serde::Serialize;
+use tickless_conformance::random::Random;
 
 use crate::model::time::Picos;
-use crate::random::Random;
 
 /// A range of times, with both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -59,7 +59,7 @@ pub(crate) fn around(random: &mut Random, mean: Picos) -> Picos {
 mod tests {
     use super::{Range, log_uniform};
     use crate::model::time::Picos;
-    use crate::random::Random;
+    use tickless_conformance::random::Random;
 
     #[test]
     fn octaves_are_equally_likely_and_the_range_is_kept() {

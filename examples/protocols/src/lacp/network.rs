@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tickless_conformance::{Deferred, Rig};
 use tickless_core::time::{Instant, Span};
-use tickless_rig::{Deferred, Rig};
 
 use super::bond::{Bond, BondConfig};
 use super::port::Port;

@@ -20,6 +20,7 @@ mod line;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use tickless_conformance::random::Random;
 use tickless_core::clock::combined::{Step, Waiting, Word};
 
 use self::line::Line;
@@ -28,7 +29,6 @@ use crate::model::cost_model::CostModel;
 use crate::model::profile::Profile;
 use crate::model::time::Picos;
 use crate::model::topology::Topology;
-use crate::random::Random;
 
 /// The word, whose value is the number of the read. The number only advances and has no other meaning.
 type Number = Word<32>;
