@@ -8,6 +8,7 @@
 //! [`RETRY_AFTER`], after twice that time if it is refused again, and so on, because the causes are temporary: a loaded
 //! machine, a clock that is corrected fast, or a machine that slept.
 
+use std::io::Read as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -97,6 +98,10 @@ impl Judge {
     /// Returns the reason why the counter is not used.
     pub(super) fn refusal(&self) -> Refusal {
         match &*lock(&self.calibration) {
+            Calibration::Refused(Refusal::KernelUses(name)) if name.is_empty() => {
+                let mut text = [0; CLOCK_SOURCE_MAX];
+                Refusal::KernelUses(clock_source(&mut text).unwrap_or_default().to_owned())
+            }
             Calibration::Refused(refusal) => refusal.clone(),
             _ => Refusal::Calibrating,
         }
@@ -363,12 +368,22 @@ pub(super) fn usable() -> Result<(), Refusal> {
     if !counter::is_invariant() {
         return Err(Refusal::NotInvariant);
     }
-    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    match std::fs::read_to_string(path) {
-        Ok(source) if source.trim() == "tsc" => Ok(()),
-        Ok(source) => Err(Refusal::KernelUses(source.trim().to_owned())),
-        Err(_) => Err(Refusal::KernelDoesNotTell),
+    match clock_source(&mut [0; CLOCK_SOURCE_MAX]) {
+        Some("tsc") => Ok(()),
+        // `refusal` reads the name again: a signal handler may make the first reading, so this one allocates nothing.
+        Some(_) => Err(Refusal::KernelUses(String::new())),
+        None => Err(Refusal::KernelDoesNotTell),
     }
+}
+
+/// The space for the name of a clock source, more than any name needs.
+const CLOCK_SOURCE_MAX: usize = 64;
+
+/// Returns the name of the kernel's clock source, in `text`.
+fn clock_source(text: &mut [u8]) -> Option<&str> {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let length = std::fs::File::open(path).ok()?.read(text).ok()?;
+    Some(std::str::from_utf8(text.get(..length)?).ok()?.trim())
 }
 
 #[cfg(test)]
