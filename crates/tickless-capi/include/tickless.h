@@ -13,9 +13,12 @@
  * too, and free the memory of what they destroyed. They must not throw
  * exceptions, or leave by longjmp.
  *
- * Signal handlers may call all functions of timers: -EAGAIN if the handler
- * interrupted a call of this thread that is at work. A handler that frees the
- * memory of a timer, or ends the loop, may do so under a callback.
+ * Signal handlers may call tickless_clock_now and all functions of timers:
+ * -EAGAIN if the handler interrupted a call of this thread that is at work.
+ * They may not call tickless_timer_init_config with another clock than
+ * TICKLESS_CLOCK_MONOTONIC, which starts a thread of the library. In the child
+ * of a fork the first start on such a clock starts that thread. A handler that
+ * frees the memory of a timer, or ends the loop, may do so under a callback.
  */
 #ifndef TICKLESS_H
 #define TICKLESS_H
@@ -120,7 +123,7 @@ int tickless_worker_unpark(struct tickless_worker *worker);
  * was destroyed, copied or moved; -EPERM: another thread's.
  *
  * init:        on the monotonic clock, without slack. -EBUSY if the structure
- *              is initialised already.
+ *              is initialised already; -ENOMEM if the system has no memory.
  * init_config: as the configuration says.
  * start:       so long from now. Returns 1 if the timer was pending, and has
  *              another time now. -EINVAL on TICKLESS_CLOCK_REALTIME, which is

@@ -59,7 +59,7 @@ pub(crate) fn monotonic(instant: tickless::time::Instant) -> u64 {
 }
 
 /// The latest time for which a timer can be started.
-const LATEST: u64 = Instant::<Monotonic>::LATEST.as_nanos().cast_unsigned();
+pub(crate) const LATEST: u64 = Instant::<Monotonic>::LATEST.as_nanos().cast_unsigned();
 
 /// Checks a delay or an interval. Returns `EINVAL` for a negative number that C converted to an unsigned number.
 pub(crate) fn span(nanos: u64) -> Result<u64, Errno> {

@@ -24,6 +24,8 @@ impl Errno {
     pub(crate) const INTR: Self = Self(4);
     /// No memory, thread or timer is left. Or the call was made in a signal handler that interrupted another call.
     pub(crate) const AGAIN: Self = Self(11);
+    /// The system has no memory.
+    pub(crate) const NOMEM: Self = Self(12);
     /// The object is still in use.
     pub(crate) const BUSY: Self = Self(16);
     /// The thread has a loop or a worker already.

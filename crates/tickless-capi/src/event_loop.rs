@@ -37,7 +37,7 @@ pub unsafe extern "C" fn tickless_loop_new(made: *mut *mut Loop) -> c_int {
 /// Frees a loop that has no pending timer.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_loop_free(r#loop: *mut Loop) -> c_int {
-    answer(|| free(own(r#loop)?))
+    answer(|| free(r#loop))
 }
 
 /// Writes the deadline of the loop's first timer, if there is one, and returns 1 or 0.
@@ -54,9 +54,12 @@ pub unsafe extern "C" fn tickless_loop_next(r#loop: *mut Loop, at_ns: *mut u64) 
 /// Returns the descriptor that is readable when a timer is due.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_loop_fd(r#loop: *mut Loop) -> c_int {
-    answer(|| match &own(r#loop)?.runner {
-        Runner::Loop(driver) => Ok(driver.as_raw_fd()),
-        Runner::Worker(_) => Err(Errno::INVAL),
+    answer(|| {
+        let (_at_work, place) = own(r#loop)?;
+        match &place.runner {
+            Runner::Loop(driver) => Ok(driver.as_raw_fd()),
+            Runner::Worker(_) => Err(Errno::INVAL),
+        }
     })
 }
 
@@ -64,9 +67,9 @@ pub extern "C" fn tickless_loop_fd(r#loop: *mut Loop) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_loop_turn(r#loop: *mut Loop) -> c_int {
     answer(|| {
-        let place = own(r#loop)?;
+        let (at_work, place) = own(r#loop)?;
         match &place.runner {
-            Runner::Loop(driver) => place.turn(|| driver.turn()),
+            Runner::Loop(driver) => place.turn(at_work, || driver.turn()),
             Runner::Worker(_) => Err(Errno::INVAL),
         }
     })

@@ -4,6 +4,10 @@
 //! callbacks are called after the turn, one by one. So in a callback each timer is idle, queued, or due, and the
 //! callback can unlink any timer, including its own. Decision 60 gives the reasons.
 //!
+//! Signal handlers make calls, too. Each call first marks its thread as being at work, and looks at structures and at
+//! the place afterwards. A handler that reads the mark refuses its own call. So what a call has seen stays true until
+//! the mark is taken back.
+//!
 //! # Invariant
 //!
 //! **Listed**: a head in the list of its place is initialised, and leaves the list before its memory is freed:
@@ -48,64 +52,87 @@ pub(crate) struct ThreadPlace {
     running: Cell<*const Head>,
     /// True while the thread takes a turn.
     turning: Cell<bool>,
-    /// True while a call of this thread works on the place. A signal handler that reads true has interrupted such a
-    /// call.
-    at_work: AtomicBool,
     /// The addresses of the structures that are initialised.
     known: Registry,
 }
 
-/// A guard that prevents other calls from working on a place until the guard is dropped, also by a panic.
-pub(crate) struct AtWork<'a>(&'a ThreadPlace);
+/// The state of a thread, which the thread and its signal handlers use.
+struct Thread {
+    /// The place of the thread, or null. `Box::into_raw` made the pointer, and `free` converts it back to a box.
+    place: Cell<*const ThreadPlace>,
+    /// True while a call of the thread is at work. A signal handler that reads true has interrupted such a call.
+    at_work: AtomicBool,
+}
 
-impl<'a> AtWork<'a> {
-    /// Makes a guard. Returns `EAGAIN` in a signal handler that interrupted a call that works on the place.
-    pub(crate) fn on(place: &'a ThreadPlace) -> Result<Self, Errno> {
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            place: Cell::new(ptr::null()),
+            at_work: AtomicBool::new(false),
+        }
+    };
+}
+
+/// Returns the state of this thread.
+// Not by `LocalKey::with`, which becomes a call where the compiler weighs it so.
+#[inline(always)]
+fn this_thread<'a>() -> &'a Thread {
+    match THREAD.try_with(ptr::from_ref) {
+        // SAFETY: it is there as long as the thread, which is the only one to use it.
+        Ok(thread) => unsafe { &*thread },
+        Err(_) => unreachable!("a value without a destructor is never destroyed"),
+    }
+}
+
+/// The mark of a call that is at work, until it is dropped, also by a panic.
+pub(crate) struct AtWork<'a> {
+    thread: &'a Thread,
+}
+
+impl AtWork<'_> {
+    /// Marks this thread. Returns `EAGAIN` in a signal handler that interrupted a call that is at work.
+    #[inline(always)]
+    pub(crate) fn begin() -> Result<Self, Errno> {
+        let thread = this_thread();
         // Relaxed, here and below: of one thread and its signal handlers, which the fences are for.
-        if place.at_work.load(Ordering::Relaxed) {
+        if thread.at_work.load(Ordering::Relaxed) {
             return Err(Errno::AGAIN);
         }
-        place.at_work.store(true, Ordering::Relaxed);
+        thread.at_work.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        Ok(Self(place))
+        Ok(Self { thread })
+    }
+
+    /// Returns the place of this thread; `EPERM` if the thread has none.
+    #[inline(always)]
+    pub(crate) fn here(&self) -> Result<&'static ThreadPlace, Errno> {
+        // SAFETY: the thread's own, made by `install`; it is freed by `free` alone, which only a call from C reaches
+        // that no other call of this thread stands below, for it refuses those from callbacks and is refused in
+        // signal handlers while another is at work. No reference outlives its call.
+        unsafe { self.thread.place.get().as_ref() }.ok_or(Errno::PERM)
     }
 }
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        // Relaxed: see `on`.
-        self.0.at_work.store(false, Ordering::Relaxed);
+        // Relaxed: see `begin`.
+        self.thread.at_work.store(false, Ordering::Relaxed);
     }
-}
-
-thread_local! {
-    /// The place of this thread, or null. `Box::into_raw` made the pointer, and `free` converts it back to a box.
-    static HERE: Cell<*const ThreadPlace> = const { Cell::new(ptr::null()) };
 }
 
 /// The number of the next place. No place has the number zero.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Returns the place of this thread; `EPERM` if the thread has none.
-// Not by `LocalKey::get`, which becomes a call where the compiler weighs it so: the value has no destructor, so it is
-// there as long as the thread.
-#[inline(always)]
-pub(crate) fn here() -> Result<&'static ThreadPlace, Errno> {
-    let place = HERE.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: the thread's own, made by `install`; it is freed by `free` alone, which only a call from C reaches that
-    // no other call of this thread stands below, for it refuses those from callbacks. No reference outlives its call.
-    unsafe { place.as_ref() }.ok_or(Errno::PERM)
-}
-
-/// Returns the place of this thread if `handle` is its handle.
-pub(crate) fn own<T>(handle: *const T) -> Result<&'static ThreadPlace, Errno> {
+/// Marks this thread, and returns its place if `handle` is the handle of that.
+pub(crate) fn own<'a, T>(handle: *const T) -> Result<(AtWork<'a>, &'static ThreadPlace), Errno> {
     if handle.is_null() {
         return Err(Errno::INVAL);
     }
-    let place = here()?;
+    let at_work = AtWork::begin()?;
+    let place = at_work.here()?;
     if ptr::eq(handle.cast(), place) {
-        Ok(place)
+        Ok((at_work, place))
     } else {
         Err(Errno::PERM)
     }
@@ -124,10 +151,11 @@ pub(crate) unsafe fn make<T>(
         if made.is_null() || !made.is_aligned() {
             return Err(Errno::INVAL);
         }
-        if !HERE.get().is_null() {
+        let at_work = AtWork::begin()?;
+        if at_work.here().is_ok() {
             return Err(Errno::EXIST);
         }
-        let handle = install(runner()?).cast::<T>().cast_mut();
+        let handle = install(&at_work, runner()?).cast::<T>().cast_mut();
         // SAFETY: the caller says so.
         unsafe { put(made, handle) }
     })
@@ -141,7 +169,8 @@ pub(crate) unsafe fn make<T>(
 /// `at` is null, or may be written.
 pub(crate) unsafe fn next<T>(handle: *const T, at: *mut u64) -> c_int {
     answer(|| {
-        let next = own(handle)?.next()?;
+        let (_at_work, place) = own(handle)?;
+        let next = place.next();
         // SAFETY: the caller says so.
         unsafe { put(at, next.unwrap_or(u64::MAX)) }?;
         Ok(c_int::from(next.is_some()))
@@ -149,7 +178,7 @@ pub(crate) unsafe fn next<T>(handle: *const T, at: *mut u64) -> c_int {
 }
 
 /// Gives this thread a place, and returns the handle. The thread has no place before the call.
-fn install(runner: Runner) -> *const ThreadPlace {
+fn install(at_work: &AtWork<'_>, runner: Runner) -> *const ThreadPlace {
     let unparker = match &runner {
         Runner::Worker(worker) => Some(worker.unparker()),
         Runner::Loop(_) => None,
@@ -164,25 +193,22 @@ fn install(runner: Runner) -> *const ThreadPlace {
         last: Cell::new(ptr::null()),
         running: Cell::new(ptr::null()),
         turning: Cell::new(false),
-        at_work: AtomicBool::new(false),
         known: Registry::default(),
     };
     let place = Box::into_raw(Box::new(place)).cast_const();
-    HERE.set(place);
+    at_work.thread.place.set(place);
     place
 }
 
-/// Frees the place of this thread.
-pub(crate) fn free(place: &'static ThreadPlace) -> Result<c_int, Errno> {
-    // Given up at once: the place is gone behind this.
-    drop(AtWork::on(place)?);
+/// Frees the place of this thread, whose handle is `handle`.
+pub(crate) fn free<T>(handle: *const T) -> Result<c_int, Errno> {
+    let (at_work, place) = own(handle)?;
     if place.turning.get() || place.pending.get() != 0 {
         return Err(Errno::BUSY);
     }
-    let pointer = ptr::from_ref(place).cast_mut();
-    HERE.set(ptr::null());
-    // SAFETY: made by `Box::into_raw` in `install`, and `HERE` held it until now, so this is the first time. No turn
-    // is being taken, so no other call of this thread uses it.
+    let pointer = at_work.thread.place.replace(ptr::null()).cast_mut();
+    // SAFETY: made by `Box::into_raw` in `install`, and the thread had it until now, so this is the first time. No turn
+    // is being taken, and this call alone is at work, so no other call of this thread uses it.
     drop(unsafe { Box::from_raw(pointer) });
     Ok(0)
 }
@@ -193,8 +219,10 @@ pub(crate) fn free(place: &'static ThreadPlace) -> Result<c_int, Errno> {
 ///
 /// If `number` is the number of this thread's place, `head` is initialised.
 pub(crate) unsafe fn expired(head: *const Head, number: u64) {
+    // SAFETY: as in `AtWork::here`; the turn that calls this is at work.
+    let place = unsafe { this_thread().place.get().as_ref() };
     // Otherwise the thread of the timer ended without freeing its place, and the memory may be gone.
-    if let Ok(place) = here()
+    if let Some(place) = place
         && place.number == number
     {
         // SAFETY: the caller says so.
@@ -216,8 +244,11 @@ impl Drop for Turning<'_> {
 impl ThreadPlace {
     /// Takes a turn: the library lists the due timers, and then their callbacks are called. Returns the number of
     /// callbacks.
-    pub(crate) fn turn(&self, take: impl FnOnce() -> Turn) -> Result<c_int, Errno> {
-        let at_work = AtWork::on(self)?;
+    pub(crate) fn turn(
+        &self,
+        at_work: AtWork<'_>,
+        take: impl FnOnce() -> Turn,
+    ) -> Result<c_int, Errno> {
         if self.turning.replace(true) {
             return Err(Errno::DEADLK);
         }
@@ -238,7 +269,7 @@ impl ThreadPlace {
     /// Calls the callback of the first due timer. Returns true if a timer was due.
     fn call_first(&self) -> bool {
         // A signal handler that ran since the last one may have done anything but be at work now.
-        let Ok(at_work) = AtWork::on(self) else {
+        let Ok(at_work) = AtWork::begin() else {
             return false;
         };
         let first = self.first.get();
@@ -259,12 +290,7 @@ impl ThreadPlace {
     }
 
     /// Returns the time at which the first timer fires, in nanoseconds of the monotonic clock.
-    pub(crate) fn next(&self) -> Result<Option<u64>, Errno> {
-        let _at_work = AtWork::on(self)?;
-        Ok(self.first_deadline())
-    }
-
-    fn first_deadline(&self) -> Option<u64> {
+    fn next(&self) -> Option<u64> {
         if !self.first.get().is_null() {
             return Some(0);
         }
@@ -372,7 +398,7 @@ impl ThreadPlace {
 mod tests {
     use std::ptr;
 
-    use super::{expired, here};
+    use super::{AtWork, expired};
     use crate::event_loop::{tickless_loop_free, tickless_loop_new};
     use crate::head::State;
     use crate::structure::find;
@@ -400,16 +426,18 @@ mod tests {
         unsafe {
             assert_eq!(tickless_timer_init(timer, Some(ignore), ptr::null_mut()), 0);
             assert_eq!(tickless_timer_start(timer, 1 << 60), 0);
-            let (head, place) = find(timer.cast_const()).unwrap();
-            expired(head, place.number + 1);
+            let found = find(timer.cast_const()).unwrap();
+            let (head, number) = (found.head, found.place.number);
+            expired(head, number + 1);
             assert_eq!(head.state.get(), State::Queued);
-            expired(head, place.number);
+            expired(head, number);
             assert_eq!(head.state.get(), State::Due);
+            drop(found);
             assert_eq!(tickless_timer_cancel(timer), 1);
             assert_eq!(tickless_timer_destroy(timer), 0);
             drop(Box::from_raw(timer.cast::<std::mem::MaybeUninit<Timer>>()));
         }
-        assert!(here().is_ok());
+        assert!(AtWork::begin().unwrap().here().is_ok());
         assert_eq!(tickless_loop_free(made), 0);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::errno::{Errno, answer};
 use crate::head::{Head, RawCallback, State, Tail, Tails};
 use crate::operations::Operations;
-use crate::place::{AtWork, ThreadPlace, expired, here};
+use crate::place::{AtWork, ThreadPlace, expired};
 
 /// A timer, followed by the data that it needs when it fires. The order matters, because the timer shares cache lines
 /// with the head.
@@ -109,8 +109,8 @@ pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
     if pointer.is_null() || !pointer.is_aligned() {
         return Err(Errno::INVAL);
     }
-    let place = here()?;
-    let _at_work = AtWork::on(place)?;
+    let at_work = AtWork::begin()?;
+    let place = at_work.here()?;
     let magic = magic_at(S::MAGIC, pointer.expose_provenance());
     place.admit(pointer.addr(), magic)?;
     let body = pointer.cast::<MaybeUninit<Body<T>>>().cast::<Body<T>>();
@@ -145,17 +145,25 @@ pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
     Ok(0)
 }
 
-/// Returns the head of the structure at `pointer`, and the place of this thread, to which the structure belongs.
+/// A timer of this thread, for as long as the call is at work.
+pub(crate) struct Found<'a> {
+    pub(crate) head: &'a Head,
+    pub(crate) place: &'static ThreadPlace,
+    _at_work: AtWork<'a>,
+}
+
+/// Marks this thread, and finds the structure at `pointer`.
 ///
 /// # Safety
 ///
 /// `pointer` is null, or the memory of a whole `S` that may be read.
-pub(crate) unsafe fn find<'a, S: Structure>(
-    pointer: *const S,
-) -> Result<(&'a Head, &'static ThreadPlace), Errno> {
+#[inline(always)]
+pub(crate) unsafe fn find<'a, S: Structure>(pointer: *const S) -> Result<Found<'a>, Errno> {
     if pointer.is_null() || !pointer.is_aligned() {
         return Err(Errno::INVAL);
     }
+    // Before any look: a signal handler must not destroy what was seen.
+    let at_work = AtWork::begin()?;
     let words = pointer.cast::<AtomicU64>();
     // SAFETY: the first word of the structure.
     let magic = unsafe { &*words };
@@ -167,14 +175,18 @@ pub(crate) unsafe fn find<'a, S: Structure>(
     let number = unsafe { words.add(1) };
     // SAFETY: as above.
     let number = unsafe { &*number };
-    let place = here()?;
+    let place = at_work.here()?;
     // Relaxed: as above.
     if number.load(Ordering::Relaxed) != place.number {
         return Err(Errno::PERM);
     }
     // SAFETY: magic, and this is its thread.
     let head = unsafe { &*pointer.cast::<Head>() };
-    Ok((head, place))
+    Ok(Found {
+        head,
+        place,
+        _at_work: at_work,
+    })
 }
 
 /// Finds the structure at `pointer`, calls a function with its head and place, and returns the result as a C function
@@ -189,9 +201,8 @@ pub(crate) unsafe fn with<S: Structure>(
 ) -> c_int {
     answer(|| {
         // SAFETY: the caller says so.
-        let (head, place) = unsafe { find(pointer) }?;
-        let _at_work = AtWork::on(place)?;
-        call(head, place)
+        let found = unsafe { find(pointer) }?;
+        call(found.head, found.place)
     })
 }
 
@@ -203,9 +214,9 @@ pub(crate) unsafe fn with<S: Structure>(
 pub(crate) unsafe fn destroy<S: Structure>(pointer: *const S) -> c_int {
     answer(|| {
         // SAFETY: the caller says so.
-        let (head, place) = unsafe { find(pointer) }?;
-        let _at_work = AtWork::on(place)?;
-        place.dismiss(head);
+        let found = unsafe { find(pointer) }?;
+        let head = found.head;
+        found.place.dismiss(head);
         // Relaxed: as in `find`.
         head.magic.store(0, Ordering::Relaxed);
         let operations = head.operations;

@@ -6,10 +6,10 @@ use tickless::hrtimer::{
     Boottime, Clock, ClockId, HrTimer, Monotonic, Realtime, Restart, Setup, Tai,
 };
 
-use crate::clock::{TICKLESS_CLOCK_MONOTONIC, clock_of, span};
+use crate::clock::{LATEST, TICKLESS_CLOCK_MONOTONIC, clock_of, span};
 use crate::errno::{Errno, answer};
 use crate::head::RawCallback;
-use crate::structure::{Structure, Wanted, destroy, initialise, with};
+use crate::structure::{Structure, Wanted, destroy, find, initialise, with};
 use crate::verbs;
 
 /// The size of a [`Timer`] in words, with spare words for later versions.
@@ -117,14 +117,23 @@ unsafe fn set_up(timer: *mut Timer, config: &TimerConfig) -> Result<c_int, Errno
 /// As [`set_up`].
 unsafe fn on<C: ClockId>(timer: *mut Timer, wanted: &Wanted) -> Result<c_int, Errno> {
     // SAFETY: the caller says so.
-    unsafe {
+    let initialised = unsafe {
         initialise(timer, wanted, |alarm| {
             HrTimer::<_, C>::with_setup(Setup::new(), move |_| {
                 alarm.ring();
                 Restart::No
             })
         })
+    }?;
+    if C::CLOCK != Clock::Monotonic {
+        // The library's first start on such a clock starts a thread, which a signal handler must not do: so that is
+        // done here.
+        // SAFETY: initialised above.
+        let found = unsafe { find(timer.cast_const()) }?;
+        found.head.operations().start(LATEST, 0);
+        found.head.operations().cancel();
     }
+    Ok(initialised)
 }
 
 /// Makes an idle timer on the monotonic clock, without slack.

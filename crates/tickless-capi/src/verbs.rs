@@ -7,7 +7,7 @@ use tickless::hrtimer::Clock;
 use crate::clock::{after, deadline, put, shown, span};
 use crate::errno::{Errno, answer};
 use crate::head::{Delay, Head, State};
-use crate::place::{AtWork, ThreadPlace};
+use crate::place::ThreadPlace;
 use crate::structure::{Structure, find};
 
 #[inline(always)]
@@ -46,9 +46,8 @@ pub(crate) unsafe fn forward<S: Structure>(
 ) -> c_int {
     answer(|| {
         // SAFETY: the caller says so.
-        let (head, place) = unsafe { find(pointer) }?;
-        let _at_work = AtWork::on(place)?;
-        let count = start_ahead(head, place, interval)?;
+        let found = unsafe { find(pointer) }?;
+        let count = start_ahead(found.head, found.place, interval)?;
         if passed.is_null() {
             return Ok(0);
         }
@@ -65,9 +64,9 @@ pub(crate) unsafe fn forward<S: Structure>(
 pub(crate) unsafe fn expires<S: Structure>(pointer: *const S, at: *mut u64) -> c_int {
     answer(|| {
         // SAFETY: the caller says so.
-        let (head, _) = unsafe { find(pointer) }?;
+        let found = unsafe { find(pointer) }?;
         // SAFETY: the caller says so.
-        unsafe { put(at, head.deadline.get()) }
+        unsafe { put(at, found.head.deadline.get()) }
     })
 }
 

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn tickless_worker_new(made: *mut *mut Worker) -> c_int {
 /// Frees a worker that has no pending timer.
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_worker_free(worker: *mut Worker) -> c_int {
-    answer(|| free(own(worker)?))
+    answer(|| free(worker))
 }
 
 /// Writes the deadline of the worker's first timer, if there is one, and returns 1 or 0.
@@ -53,9 +53,9 @@ pub unsafe extern "C" fn tickless_worker_next(worker: *mut Worker, at_ns: *mut u
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_worker_turn(worker: *mut Worker) -> c_int {
     answer(|| {
-        let place = own(worker)?;
+        let (at_work, place) = own(worker)?;
         match &place.runner {
-            Runner::Worker(runner) => place.turn(|| runner.turn()),
+            Runner::Worker(runner) => place.turn(at_work, || runner.turn()),
             Runner::Loop(_) => Err(Errno::INVAL),
         }
     })
@@ -65,9 +65,9 @@ pub extern "C" fn tickless_worker_turn(worker: *mut Worker) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn tickless_worker_park(worker: *mut Worker) -> c_int {
     answer(|| {
-        let place = own(worker)?;
+        let (at_work, place) = own(worker)?;
         match &place.runner {
-            Runner::Worker(runner) => place.turn(|| runner.park()),
+            Runner::Worker(runner) => place.turn(at_work, || runner.park()),
             Runner::Loop(_) => Err(Errno::INVAL),
         }
     })

@@ -22,14 +22,16 @@ const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lrt"];
 const BEHAVIOUR: &str = "tests/c/behaviour.c";
 const POSIX: &str = "tests/c/posix.c";
 const BAD: &str = "tests/c/bad.c";
+const HANDLERS: &str = "tests/c/handlers.c";
 
 /// The name and source of each C test program. A program exits with 0 if all its checks passed.
 ///
 /// `freed.c` is not in this list, because it writes to memory that it freed.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("behaviour", BEHAVIOUR),
     ("posix", POSIX),
     ("bad", BAD),
+    ("handlers", HANDLERS),
     ("epoll", "examples/epoll.c"),
     ("poller", "examples/poller.c"),
 ];
@@ -191,6 +193,16 @@ fn a_c_program_gets_what_the_header_promises() {
 #[test]
 fn wrong_calls_and_calls_in_handlers_get_errors() {
     passes(BAD, "bad", &[]);
+}
+
+#[test]
+fn calls_in_handlers_allocate_nothing_and_find_what_they_looked_at() {
+    let build: &[&str] = if cfg!(debug_assertions) {
+        &[]
+    } else {
+        &["-DRELEASE"]
+    };
+    passes(HANDLERS, "handlers", build);
 }
 
 #[test]
