@@ -5,7 +5,7 @@
 //! they take milliseconds, and they still work on a file that does not compile. The price is that they are heuristics,
 //! so each check prefers to miss a doubtful case over blaming an innocent line.
 //!
-//! A finding names the rule, the place and the text to write instead. Errors fail the task; warnings are only printed.
+//! A finding names the rule, the place and the text to write instead. Findings fail the task.
 
 use std::fmt;
 use std::path::Path;
@@ -16,35 +16,23 @@ use clap::Args;
 use self::tree::Tree;
 
 mod citations;
-mod clocks;
-mod first_sentences;
-mod glossary;
 mod markdown;
-mod names;
-mod pictures;
 mod prose;
-mod readme;
-mod rust;
 pub(crate) mod scan;
-mod shape;
-mod snippets;
 mod text;
 mod tree;
 mod unsafe_code;
-mod words;
 
 /// Checks the rules of the house style that no lint checks.
 ///
 /// Checks every file that git tracks or would track, and prints each finding as `path:line: [rule] message: hint`.
-/// Exits with 1 when there are errors; warnings do not count.
+///
+/// Exits with 1 when there is one.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Shows the rules, and checks nothing.
     #[arg(long)]
     list: bool,
-    /// Shows the table of files with retired words, as docs/spec/GLOSSARY.md has to contain it, and checks nothing.
-    #[arg(long)]
-    retired: bool,
 }
 
 /// One rule, with the function that checks it.
@@ -63,36 +51,6 @@ const RULES: &[Rule] = &[
         check: structure,
     },
     Rule {
-        id: "S2",
-        about: "a file has at most 900 lines, and a warning speaks from 500 lines without tests on",
-        check: shape::file_length,
-    },
-    Rule {
-        id: "S2",
-        about: "a function has at most 70 lines",
-        check: shape::function_length,
-    },
-    Rule {
-        id: "S3",
-        about: "no module is called util, utils, common, misc or core",
-        check: shape::module_names,
-    },
-    Rule {
-        id: "W3",
-        about: "no word that promises work for later, and no macro that stands in for it",
-        check: words::banned,
-    },
-    Rule {
-        id: "W3",
-        about: "no code in comments",
-        check: words::commented_out_code,
-    },
-    Rule {
-        id: "H2",
-        about: "each allow and expect attribute has a reason",
-        check: words::reasons,
-    },
-    Rule {
         id: "H2",
         about: "each package takes the lints of the workspace",
         check: tree::workspace_lints,
@@ -103,29 +61,9 @@ const RULES: &[Rule] = &[
         check: unsafe_code::placed,
     },
     Rule {
-        id: "S7",
-        about: "the core and the simulator read no clock of the machine",
-        check: clocks::no_clock_reads,
-    },
-    Rule {
-        id: "T1",
-        about: "the core passes no time as a bare number, outside of its time module and its tests",
-        check: clocks::no_bare_numbers,
-    },
-    Rule {
         id: "V2",
         about: "the patches of the mutants apply (cargo xtask mutants)",
         check: mutants,
-    },
-    Rule {
-        id: "H1",
-        about: "no tabs, no trailing spaces (Rust, Markdown, TOML)",
-        check: text::white_space,
-    },
-    Rule {
-        id: "H1",
-        about: "no line over 120 columns (Rust, Markdown), except tables and links of pages and documentation",
-        check: text::columns,
     },
     Rule {
         id: "H1",
@@ -136,11 +74,6 @@ const RULES: &[Rule] = &[
         id: "H1",
         about: "no host name of a package registry, except in Cargo.lock",
         check: text::registries,
-    },
-    Rule {
-        id: "H5",
-        about: "a Markdown file begins with its title",
-        check: markdown::title,
     },
     Rule {
         id: "H5",
@@ -159,21 +92,6 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "H5",
-        about: "no code in documentation is exempt from being compiled (Rust, Markdown)",
-        check: snippets::ignored,
-    },
-    Rule {
-        id: "H5",
-        about: "a Markdown file with Rust in it is included by a crate, so that it is compiled",
-        check: snippets::included,
-    },
-    Rule {
-        id: "H5",
-        about: "a section of the README with figures names the command that made them",
-        check: readme::figures,
-    },
-    Rule {
-        id: "H5",
         about: "what cites the specifications leads to a section or an id in docs/spec",
         check: citations::resolve,
     },
@@ -187,46 +105,6 @@ const RULES: &[Rule] = &[
         about: "each id in a conformance checklist has a test that cites it, or a reason in docs/spec/README.md",
         check: citations::tested,
     },
-    Rule {
-        id: "H5",
-        about: "files that pages and comments name are there",
-        check: names::files_exist,
-    },
-    Rule {
-        id: "H5",
-        about: "items that pages name are there",
-        check: names::items_exist,
-    },
-    Rule {
-        id: "H5",
-        about: "the picture of the crates in ARCHITECTURE.md shows each dependency, and no other",
-        check: pictures::crates,
-    },
-    Rule {
-        id: "H5",
-        about: "the ways of timers in ARCHITECTURE.md exist, and are short",
-        check: pictures::ways,
-    },
-    Rule {
-        id: "W7",
-        about: "the documentation of an item begins with a verb or with the thing itself",
-        check: first_sentences::of_items,
-    },
-    Rule {
-        id: "W7",
-        about: "the documentation of a module begins with a verb or with the thing itself",
-        check: first_sentences::of_modules,
-    },
-    Rule {
-        id: "W7",
-        about: "the title of a decision begins with what it is about",
-        check: first_sentences::of_decisions,
-    },
-    Rule {
-        id: "W6",
-        about: "the words that docs/spec/GLOSSARY.md retired stay away",
-        check: glossary::retired_words,
-    },
 ];
 
 /// One breach of a rule.
@@ -235,7 +113,6 @@ struct Finding {
     path: String,
     line: usize,
     rule: &'static str,
-    is_warning: bool,
     message: String,
     hint: String,
 }
@@ -249,13 +126,8 @@ impl fmt::Display for Finding {
             rule,
             message,
             hint,
-            ..
         } = self;
-        let warning = if self.is_warning { "warning: " } else { "" };
-        write!(
-            formatter,
-            "{path}:{line}: [{rule}] {warning}{message}: {hint}"
-        )
+        write!(formatter, "{path}:{line}: [{rule}] {message}: {hint}")
     }
 }
 
@@ -267,20 +139,11 @@ struct Report<'r> {
 
 impl Report<'_> {
     fn error(&mut self, path: &str, line: usize, message: impl Into<String>, hint: &str) {
-        self.push(false, path, line, message.into(), hint);
-    }
-
-    fn warning(&mut self, path: &str, line: usize, message: impl Into<String>, hint: &str) {
-        self.push(true, path, line, message.into(), hint);
-    }
-
-    fn push(&mut self, is_warning: bool, path: &str, line: usize, message: String, hint: &str) {
         self.findings.push(Finding {
             path: path.into(),
             line,
             rule: self.rule,
-            is_warning,
-            message,
+            message: message.into(),
             hint: hint.into(),
         });
     }
@@ -294,10 +157,6 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
         }
         return Ok(());
     }
-    if arguments.retired {
-        print!("{}", glossary::table(&Tree::load(root)?));
-        return Ok(());
-    }
     run(root)
 }
 
@@ -308,15 +167,8 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     for finding in &findings {
         println!("{finding}");
     }
-    let errors = findings
-        .iter()
-        .filter(|finding| !finding.is_warning)
-        .count();
-    println!(
-        "   tidy: {} files, {errors} errors, {} warnings",
-        tree.files().len(),
-        findings.len() - errors
-    );
+    let errors = findings.len();
+    println!("   tidy: {} files, {errors} errors", tree.files().len());
     if errors == 0 {
         Ok(())
     } else {
@@ -440,25 +292,17 @@ mod samples {
 
 #[cfg(test)]
 mod tests {
-    use super::{RULES, Tree, check};
+    use super::{Tree, check};
 
     #[test]
     fn a_finding_names_place_rule_and_remedy() {
-        let tree = Tree::of(&[("docs/a.md", "# Title\n\ntrailing \n")]);
+        let tree = Tree::of(&[("docs/SUMMARY.md", "# Title\n\n[a](b.md)\n")]);
         let shown: Vec<String> = check(&tree).iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
-            ["docs/a.md:3: [H1] a space ends the line: delete it"]
+            ["docs/SUMMARY.md:3: [H5] the link b.md leads nowhere: \
+                 write the path of a tracked file, relative to this one"]
         );
-    }
-
-    #[test]
-    fn a_warning_says_so() {
-        let tree = Tree::of(&[("src/long.rs", &"\n".repeat(600))]);
-        let findings = check(&tree);
-        assert_eq!(findings.len(), 1);
-        assert!(findings[0].is_warning);
-        assert!(findings[0].to_string().contains(": [S2] warning: "));
     }
 
     #[test]
@@ -466,12 +310,12 @@ mod tests {
         let tree = Tree::of(&[
             ("README.md", "# Tickless\n\nSee [the map](docs/map.md).\n"),
             ("docs/map.md", "# Map\n"),
+            ("docs/SUMMARY.md", "# Book\n\n[map](map.md)\n"),
             (
                 "crates/tickless-core/src/lib.rs",
                 "//! Timers.\n#![no_std]\n\nfn nothing() {}\n",
             ),
         ]);
         assert_eq!(check(&tree), []);
-        assert!(RULES.len() > 15);
     }
 }

@@ -111,20 +111,6 @@ impl Workspace {
         })
     }
 
-    /// Returns the members that each member needs in order to be built.
-    pub(crate) fn inner_dependencies(&self) -> BTreeSet<(String, String)> {
-        self.members()
-            .flat_map(|package| {
-                let needed = package
-                    .dependencies
-                    .iter()
-                    .filter(|dependency| dependency.kind.is_none())
-                    .filter(|dependency| self.member(&dependency.name).is_some());
-                needed.map(|dependency| (package.name.clone(), dependency.name.clone()))
-            })
-            .collect()
-    }
-
     /// Returns the directory of a member relative to the root, with a slash at its end.
     pub(crate) fn directory(&self, package: &Package) -> String {
         let directory = package.directory();
@@ -256,7 +242,7 @@ pub(crate) mod samples {
 mod tests {
     use serde_json::json;
 
-    use super::samples::{dependency, library, workspace};
+    use super::samples::{library, workspace};
 
     #[test]
     fn libraries_are_the_members_under_crates_with_a_library() {
@@ -276,23 +262,6 @@ mod tests {
             "crates/link/"
         );
         assert!(sample.member("foreign").is_none());
-    }
-
-    #[test]
-    fn dependencies_between_members_are_those_of_builds() {
-        let mut test = dependency("sim");
-        test["kind"] = json!("dev");
-        let needed = json!([dependency("link"), dependency("foreign"), test]);
-        let members = [
-            library("core", needed),
-            library("link", json!([])),
-            library("sim", json!([])),
-        ];
-        let arrows = workspace(&members, &[], &[]).inner_dependencies();
-        assert_eq!(
-            arrows.into_iter().collect::<Vec<_>>(),
-            [("core".to_owned(), "link".to_owned())]
-        );
     }
 
     #[test]

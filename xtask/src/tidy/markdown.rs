@@ -39,20 +39,6 @@ fn heading(line: &str) -> Option<&str> {
     is_heading.then(|| title.trim())
 }
 
-pub(super) fn title(tree: &Tree, report: &mut Report<'_>) {
-    for file in tree.with_extension("md") {
-        let first = file.text.lines().next().unwrap_or_default();
-        if !first.starts_with("# ") {
-            report.error(
-                &file.path,
-                1,
-                "the first line is no title",
-                "begin with `# ` and what the page is about",
-            );
-        }
-    }
-}
-
 pub(super) fn links(tree: &Tree, report: &mut Report<'_>) {
     for file in tree.with_extension("md") {
         for (number, kind) in (1..).zip(kinds(&file.text)) {
@@ -172,16 +158,8 @@ fn relative(from: &str, target: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_the_book, links, links_stay_in_the_book, relative, title};
+    use super::{in_the_book, links, links_stay_in_the_book, relative};
     use crate::tidy::samples::{CLEAN, lines, of_tree};
-
-    #[test]
-    fn a_page_begins_with_its_title() {
-        assert_eq!(lines(title, "a.md", "# Title\n"), CLEAN);
-        assert_eq!(lines(title, "a.md", "Title\n=====\n"), [1]);
-        assert_eq!(lines(title, "a.md", "\n# Late\n"), [1]);
-        assert_eq!(lines(title, "a.md", ""), [1]);
-    }
 
     #[test]
     fn the_book_has_each_page() {

@@ -1,27 +1,14 @@
-//! The scanner that separates Rust source into code and comments.
+//! The scanner that blanks all that is not code in Rust source.
 //!
 //! A rule about words must know whether a word is code, comment or text. The scanner distinguishes these by the lexical
 //! rules of the language alone, and makes a copy of the code in which everything else is blank. Offsets and lines do
 //! not change, so a place in the copy is the same place in the file.
 
-/// A Rust source file, separated into code and comments.
+/// The code of a Rust source file.
 #[derive(Debug)]
 pub(crate) struct Scan {
     /// The source, in which spaces replace the comments and the contents of literals, byte for byte.
     pub(crate) code: String,
-    /// The comments, one for each line.
-    pub(crate) comments: Vec<Comment>,
-}
-
-/// The part of a comment on one line.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Comment {
-    /// The number of the line, counted from one.
-    pub(crate) line: usize,
-    /// True if the comment is documentation.
-    pub(crate) is_doc: bool,
-    /// The text of the comment without the slashes.
-    pub(crate) text: String,
 }
 
 impl Scan {
@@ -30,12 +17,10 @@ impl Scan {
             source,
             at: 0,
             code: source.as_bytes().to_vec(),
-            comments: Vec::new(),
         };
         scanner.scan();
         Self {
             code: String::from_utf8(scanner.code).expect("only whole characters are blanked"),
-            comments: scanner.comments,
         }
     }
 
@@ -49,7 +34,6 @@ struct Scanner<'s> {
     source: &'s str,
     at: usize,
     code: Vec<u8>,
-    comments: Vec<Comment>,
 }
 
 impl Scanner<'_> {
@@ -111,25 +95,6 @@ impl Scanner<'_> {
     }
 
     fn comment(&mut self, length: usize) {
-        let text = &self.source[self.at..self.at + length];
-        let is_doc = ["//!", "/*!"].iter().any(|start| text.starts_with(start))
-            || (text.starts_with("///") && !text.starts_with("////"))
-            || (text.starts_with("/**") && !text.starts_with("/***") && text.len() > 4);
-        let first_line = 1 + count_lines(&self.source[..self.at]);
-        let block = text.starts_with("/*");
-        for (index, line) in text.lines().enumerate() {
-            let bare = if block {
-                line.trim_start_matches([' ', '/', '*', '!'])
-                    .trim_end_matches(['*', '/'])
-            } else {
-                line.trim_start_matches(['/', '!'])
-            };
-            self.comments.push(Comment {
-                line: first_line + index,
-                is_doc,
-                text: bare.into(),
-            });
-        }
         self.blank(self.at, self.at + length);
         self.at += length;
     }
@@ -201,7 +166,7 @@ fn is_character(rest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Comment, Scan};
+    use super::Scan;
 
     fn code(source: &str) -> String {
         let scan = Scan::new(source);
@@ -229,27 +194,11 @@ mod tests {
         let scan = Scan::new("//! Doc.\nlet a = 1; // Note.\n/* one\n * two /* nested */\n */ b\n");
         let bare: Vec<&str> = scan.code.lines().map(str::trim).collect();
         assert_eq!(bare, ["", "let a = 1;", "", "", "b"]);
-        let shown: Vec<(usize, bool, &str)> = scan
-            .comments
-            .iter()
-            .map(|Comment { line, is_doc, text }| (*line, *is_doc, text.trim()))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                (1, true, "Doc."),
-                (2, false, "Note."),
-                (3, false, "one"),
-                (4, false, "two /* nested"),
-                (5, false, ""),
-            ]
-        );
     }
 
     #[test]
     fn a_comment_mark_in_a_string_begins_no_comment() {
         let scan = Scan::new("let url = \"scheme://host\"; let b = 1;");
-        assert!(scan.comments.is_empty());
         assert!(scan.code.ends_with("let b = 1;"));
     }
 

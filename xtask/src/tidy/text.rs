@@ -4,10 +4,6 @@ use super::Report;
 use super::scan::is_word;
 use super::tree::{File, Tree};
 
-/// The kinds of files whose white space matters.
-const PROSE_AND_CODE: [&str; 3] = ["rs", "md", "toml"];
-const COLUMNS: usize = 120;
-
 /// Directories that exist on one machine only, each in two halves so that this file does not contain them.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk"), concat!("/ro", "ot")];
 /// The directory that contains one directory for each person.
@@ -24,57 +20,6 @@ const REGISTRIES: [&str; 7] = [
     concat!("deb.deb", "ian.org"),
 ];
 const LOCK_FILE: &str = "Cargo.lock";
-
-pub(super) fn white_space(tree: &Tree, report: &mut Report<'_>) {
-    for file in prose_and_code(tree) {
-        for (number, line) in file.lines() {
-            if line.contains('\t') {
-                report.error(&file.path, number, "a tab", "use spaces");
-            }
-            if line.ends_with(' ') {
-                report.error(&file.path, number, "a space ends the line", "delete it");
-            }
-        }
-    }
-}
-
-fn prose_and_code(tree: &Tree) -> impl Iterator<Item = &File> {
-    PROSE_AND_CODE
-        .iter()
-        .flat_map(|extension| tree.with_extension(extension))
-}
-
-pub(super) fn columns(tree: &Tree, report: &mut Report<'_>) {
-    for file in tree.with_extension("rs").chain(tree.with_extension("md")) {
-        let is_markdown = file.extension() == Some("md");
-        for (number, line) in file.lines() {
-            let columns = line.chars().count();
-            if columns > COLUMNS && !cannot_be_broken(line, is_markdown) {
-                report.error(
-                    &file.path,
-                    number,
-                    format!("the line has {columns} columns, more than {COLUMNS}"),
-                    "break it",
-                );
-            }
-        }
-    }
-}
-
-/// Returns true if `line` is the row of a table or contains an address, in a page or in a comment that rustdoc turns
-/// into one.
-fn cannot_be_broken(line: &str, is_markdown: bool) -> bool {
-    let line = line.trim_start();
-    let documentation = ["///", "//!"]
-        .iter()
-        .find_map(|mark| line.strip_prefix(mark));
-    let page = if is_markdown {
-        Some(line)
-    } else {
-        documentation
-    };
-    page.is_some_and(|text| text.trim_start().starts_with('|') || text.contains("://"))
-}
 
 pub(super) fn machine_paths(tree: &Tree, report: &mut Report<'_>) {
     for file in files_by_hand(tree) {
@@ -134,36 +79,8 @@ pub(super) fn registries(tree: &Tree, report: &mut Report<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        HOMES, MACHINE_PATHS, REGISTRIES, columns, machine_paths, registries, white_space,
-    };
+    use super::{HOMES, MACHINE_PATHS, REGISTRIES, machine_paths, registries};
     use crate::tidy::samples::{CLEAN, lines};
-
-    #[test]
-    fn tabs_and_trailing_spaces_are_found() {
-        for path in ["a.rs", "a.md", "Cargo.toml"] {
-            assert_eq!(lines(white_space, path, "good\n\tbad\nbad \n"), [2, 3]);
-        }
-        assert_eq!(
-            lines(white_space, "Makefile", "all:\n\tcargo build\n"),
-            CLEAN
-        );
-    }
-
-    #[test]
-    fn long_lines_are_found_except_tables_and_links_of_pages_and_documentation() {
-        let long = |start: &str| format!("{start}{}\n", "ä".repeat(121 - start.chars().count()));
-        assert_eq!(lines(columns, "a.rs", &"ä".repeat(120)), CLEAN);
-        for start in ["// ", "/// ", "let a = \"https://"] {
-            assert_eq!(lines(columns, "a.rs", &long(start)), [1]);
-        }
-        for start in ["//! | ", "    /// | ", "/// <https://"] {
-            assert_eq!(lines(columns, "a.rs", &long(start)), CLEAN);
-        }
-        assert_eq!(lines(columns, "a.md", &long("")), [1]);
-        assert_eq!(lines(columns, "a.md", &long("| ")), CLEAN);
-        assert_eq!(lines(columns, "a.md", &long("[x](https://")), CLEAN);
-    }
 
     #[test]
     fn paths_of_a_machine_are_found() {

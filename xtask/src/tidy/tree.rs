@@ -4,18 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::Report;
-use super::rust::inline_tests;
 use super::scan::Scan;
 use crate::files;
-use crate::workspace::Workspace;
 
 /// The text files of a checkout, read once for all rules.
 pub(super) struct Tree {
     files: Vec<File>,
     /// All paths, including those of files that are not text.
     paths: BTreeSet<String>,
-    /// The dependencies between packages of the workspace: a package, and a package that it needs.
-    dependencies: BTreeSet<(String, String)>,
 }
 
 /// One text file.
@@ -42,7 +38,6 @@ impl Tree {
         Ok(Self {
             files: found,
             paths: paths.into_iter().collect(),
-            dependencies: Workspace::load(root)?.inner_dependencies(),
         })
     }
 
@@ -54,19 +49,7 @@ impl Tree {
                 .map(|(path, text)| File::new(path, (*text).into()))
                 .collect(),
             paths: files.iter().map(|(path, _)| (*path).into()).collect(),
-            dependencies: BTreeSet::new(),
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn with_dependencies(mut self, dependencies: &[(&str, &str)]) -> Self {
-        let owned = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
-        self.dependencies = dependencies.iter().map(owned).collect();
-        self
-    }
-
-    pub(super) const fn dependencies(&self) -> &BTreeSet<(String, String)> {
-        &self.dependencies
     }
 
     pub(super) fn files(&self) -> &[File] {
@@ -92,14 +75,6 @@ impl Tree {
         self.files
             .iter()
             .filter_map(|file| Some((file, file.scan.as_ref()?)))
-    }
-
-    /// Returns true if `end` is a path, or the last parts of one.
-    pub(super) fn has_end(&self, end: &str) -> bool {
-        self.paths.iter().any(|path| {
-            path.strip_suffix(end)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-        })
     }
 
     /// Returns true if `path` is a file, or a directory that contains files.
@@ -161,6 +136,24 @@ impl File {
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
     }
+}
+
+/// Returns the offset of the module of tests inside the file with this code.
+fn inline_tests(code: &str) -> Option<usize> {
+    let mut from = 0;
+    let mut attribute = None;
+    for line in code.split_inclusive('\n') {
+        if line.starts_with("#[cfg(") && line.contains("test") {
+            attribute = attribute.or(Some(from));
+        } else if !line.starts_with('#') {
+            if line.contains("mod ") && line.contains('{') && attribute.is_some() {
+                return attribute;
+            }
+            attribute = None;
+        }
+        from += line.len();
+    }
+    None
 }
 
 /// H2: checks that each package inherits the lints of the workspace, because a package that forgets `[lints]` has none
