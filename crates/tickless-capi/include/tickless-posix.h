@@ -63,9 +63,10 @@ int tickless_timer_delete(tickless_timer_id id);
 
 /*
  * Sleeps as clock_nanosleep does, without the 50 microseconds that Linux adds:
- * the first call sets the timer slack of the thread to a nanosecond. -EINTR: a
- * signal handler was called; what is left of a relative time is in `remain`.
- * No cancellation point.
+ * during the call the timer slack of the thread is a nanosecond. A signal
+ * handler that leaves the call by longjmp leaves it so. -EINTR: a signal
+ * handler was called; what is left of a relative time is in `remain`. No
+ * cancellation point.
  */
 int tickless_clock_nanosleep(clockid_t clock_id, int flags, const struct timespec *request, struct timespec *remain);
 

@@ -215,6 +215,11 @@ fn timers_of_posix_are_as_the_system_has_them() {
 }
 
 #[test]
+fn sleeps_leave_the_slack_of_the_program() {
+    passes("tests/c/slack.c", "slack", &[]);
+}
+
+#[test]
 fn relative_times_of_the_time_of_day_do_not_follow_when_it_is_set() {
     if sanitizer().is_some() {
         say("left out: the program replaces functions that sanitizers replace, too");

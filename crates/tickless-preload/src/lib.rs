@@ -6,8 +6,7 @@
 //! The mechanism: the functions of this library have the names of the C library's functions, so the dynamic linker
 //! finds them first. The timers are implemented by `tickless_capi::posix`. Calls for the clocks that
 //! `tickless_capi::posix` lacks, the clocks of processor time and of alarms, are forwarded to the C library; the ids of
-//! timers distinguish both kinds. Sleeps are forwarded to the C library, too, which wakes a thread in time once the
-//! thread's timer slack is zero.
+//! timers distinguish both kinds. Sleeps are forwarded to the C library, too, with another timer slack during the call.
 //!
 //! Limits: calls that the C library makes internally, for example in `sleep`, do not reach this library. `timerfd`,
 //! `setitimer` and `alarm` are not replaced. A `timerfd` would still be a descriptor, and the thread that fires its
@@ -24,7 +23,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_capi::posix::{
-    ID_TAG, TimerId, be_exact, tickless_timer_create, tickless_timer_delete,
+    ID_TAG, TimerId, sleep_exactly, tickless_timer_create, tickless_timer_delete,
     tickless_timer_getoverrun, tickless_timer_gettime, tickless_timer_settime,
 };
 
@@ -227,6 +226,22 @@ pub unsafe extern "C" fn timer_delete(id: Id) -> c_int {
     }
 }
 
+/// Returns the nanoseconds of a duration; `None` if it is not valid.
+///
+/// # Safety
+///
+/// `request` is null, or may be read.
+unsafe fn nanos(request: *const libc::timespec) -> Option<u64> {
+    // SAFETY: the caller says so.
+    let request = unsafe { request.as_ref() }?;
+    let seconds = u64::try_from(request.tv_sec).ok()?;
+    Some(
+        seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::try_from(request.tv_nsec).ok()?),
+    )
+}
+
 /// Replaces `clock_nanosleep` of POSIX.
 ///
 /// # Safety
@@ -239,8 +254,14 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     request: *const libc::timespec,
     remain: *mut libc::timespec,
 ) -> c_int {
-    be_exact();
-    next!(CLOCK_NANOSLEEP as ClockSleep, clock, flags, request, remain)
+    let duration = match flags & libc::TIMER_ABSTIME {
+        // SAFETY: the caller says so.
+        0 => unsafe { nanos(request) },
+        _ => None,
+    };
+    sleep_exactly(duration, || {
+        next!(CLOCK_NANOSLEEP as ClockSleep, clock, flags, request, remain)
+    })
 }
 
 /// Replaces `nanosleep` of POSIX.
@@ -253,8 +274,9 @@ pub unsafe extern "C-unwind" fn nanosleep(
     request: *const libc::timespec,
     remain: *mut libc::timespec,
 ) -> c_int {
-    be_exact();
-    next!(NANOSLEEP as Sleep, request, remain)
+    // SAFETY: the caller says so.
+    let duration = unsafe { nanos(request) };
+    sleep_exactly(duration, || next!(NANOSLEEP as Sleep, request, remain))
 }
 
 /// Replaces `usleep` of the C library.
@@ -264,6 +286,6 @@ pub unsafe extern "C-unwind" fn nanosleep(
 /// The caller keeps the contract of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn usleep(micros: libc::useconds_t) -> c_int {
-    be_exact();
-    next!(USLEEP as ShortSleep, micros)
+    let duration = Some(u64::from(micros) * 1000);
+    sleep_exactly(duration, || next!(USLEEP as ShortSleep, micros))
 }

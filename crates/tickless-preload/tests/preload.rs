@@ -51,6 +51,15 @@ fn an_unmodified_program_gets_what_posix_says() {
 }
 
 #[test]
+fn sleeps_leave_the_slack_of_the_program() {
+    if is_there("gcc") {
+        let program = compile("tickless-capi/tests/c/slack.c", "slack");
+        run(&mut preloaded(&program));
+        remove(&program);
+    }
+}
+
+#[test]
 fn many_timers_of_a_program_are_none_of_the_kernel() {
     if is_there("gcc") {
         let program = compile("tickless-preload/tests/c/many.c", "many");

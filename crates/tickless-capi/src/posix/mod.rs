@@ -34,7 +34,7 @@ pub use calls::{
     tickless_timer_create, tickless_timer_create_fd, tickless_timer_delete, tickless_timer_fd,
     tickless_timer_getoverrun, tickless_timer_gettime, tickless_timer_settime,
 };
-pub use sleep::{be_exact, tickless_clock_nanosleep};
+pub use sleep::{sleep_exactly, tickless_clock_nanosleep};
 
 /// The type `tickless_timer_id`: the number of a slot and the generation of the slot's timer.
 pub type TimerId = u64;

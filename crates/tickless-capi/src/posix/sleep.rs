@@ -1,23 +1,37 @@
 //! Sleeps on a POSIX clock.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 
 use crate::errno::{Errno, answer};
 use crate::posix::times::{clock, nanos};
 
-thread_local! {
-    /// True if the timer slack of this thread was set.
-    static IS_EXACT: Cell<bool> = const { Cell::new(false) };
+/// The timer slack of a thread that sleeps exactly, in nanoseconds. Zero would set the default slack.
+const EXACT: u64 = 1;
+
+/// Calls `sleep` with a timer slack of a nanosecond. With the default slack Linux adds 50 µs to each sleep. The thread,
+/// and the threads and processes that it starts afterwards, have the former slack again.
+///
+/// A sleep of a `duration` that is shorter than the slack keeps the slack: the thread would not leave the CPU, and
+/// would spend more processor time in each sleep.
+#[inline]
+pub fn sleep_exactly<R>(duration: Option<u64>, sleep: impl FnOnce() -> R) -> R {
+    // The call itself: the result of the C library's function is an `int`, too short for a slack of seconds.
+    // SAFETY: no pointers.
+    let slack = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) };
+    // None if the process may not ask.
+    let slack = u64::try_from(slack).unwrap_or(EXACT);
+    if slack <= EXACT || duration.is_some_and(|nanos| nanos < slack) {
+        return sleep();
+    }
+    set_slack(EXACT);
+    let result = sleep();
+    set_slack(slack);
+    result
 }
 
-/// Sets the timer slack of this thread to a nanosecond, at the first call. With the default slack Linux adds 50 µs to
-/// each sleep.
-pub fn be_exact() {
-    if !IS_EXACT.replace(true) {
-        // SAFETY: no pointers. Sleeps are less exact if it fails.
-        let _result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
-    }
+fn set_slack(nanos: u64) {
+    // SAFETY: no pointers. Sleeps are less exact if it fails.
+    let _result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) };
 }
 
 /// Sleeps for a duration, or until a time. If a signal handler ends the sleep, writes the rest of the duration.
@@ -37,18 +51,19 @@ pub unsafe extern "C" fn tickless_clock_nanosleep(
         // SAFETY: the caller says so.
         let time = unsafe { request.as_ref() }.ok_or(Errno::INVAL)?;
         nanos(time)?;
-        be_exact();
-        // The call itself, and not the function of the C library: that may end the thread in the middle of a frame
-        // that catches panics.
-        // SAFETY: it reads one and may write the other.
-        let result =
-            unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock_id, flags, request, remain) };
-        if result == 0 {
-            return Ok(0);
-        }
-        match std::io::Error::last_os_error().raw_os_error() {
-            Some(libc::EINTR) => Err(Errno::INTR),
-            error => Err(Errno::of_system(error.unwrap_or(0))),
+        let result = sleep_exactly(None, || {
+            // The call itself, and not the function of the C library: that may end the thread in the middle of a frame
+            // that catches panics.
+            // SAFETY: it reads one and may write the other.
+            let result = unsafe {
+                libc::syscall(libc::SYS_clock_nanosleep, clock_id, flags, request, remain)
+            };
+            (result != 0).then(|| std::io::Error::last_os_error().raw_os_error())
+        });
+        match result {
+            None => Ok(0),
+            Some(Some(libc::EINTR)) => Err(Errno::INTR),
+            Some(error) => Err(Errno::of_system(error.unwrap_or(0))),
         }
     })
 }
