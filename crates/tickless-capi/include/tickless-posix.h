@@ -6,7 +6,8 @@
  * negative number of errno.h, and an id is a number of 64 bits. All functions
  * work on any thread, with or without a loop or worker of tickless.h.
  *
- * A thread of the library notifies. No timer of the kernel is made for a timer.
+ * A thread of the library notifies, but of signals: for those the library
+ * makes a timer of the kernel 5 milliseconds before they are due.
  *
  * Define _POSIX_C_SOURCE as 199309L or more before the first #include.
  */
@@ -41,13 +42,14 @@ typedef uint64_t tickless_timer_id;
  *             TIMER_ABSTIME for a time of the clock, that follows if the clock
  *             is set. A relative time does not follow. -EINVAL: a negative
  *             time, or nanoseconds that are no part of a second. Behind it no
- *             notification of the former time comes, but for threads that were
- *             started; a pending signal is taken back if the caller blocks it.
+ *             notification of the former time is sent; a signal that is pending
+ *             is taken back as the kernel does so: Linux 6.18 does.
  * gettime:    the time that is left, relative also if the timer was armed for
  *             an absolute one; zero if it is not armed.
  * getoverrun: expirations between the one that was notified of last and the
- *             delivery, DELAYTIMER_MAX at most. While a signal of the timer is
- *             pending no other is queued; those expirations count here.
+ *             delivery of the signal, the start of the thread or the write to
+ *             the descriptor, DELAYTIMER_MAX at most. While a signal of the
+ *             timer is pending no other is queued; those expirations count here.
  * delete:     ends the timer. Its id is -EINVAL from then on. Not in signal
  *             handlers.
  *

@@ -28,24 +28,35 @@ pub(crate) fn clock_of(number: u32) -> Result<Clock, Errno> {
     }
 }
 
+/// Returns the number of a clock.
+pub(crate) fn number_of(clock: Clock) -> u32 {
+    match clock {
+        Clock::Realtime => TICKLESS_CLOCK_REALTIME,
+        Clock::Monotonic => TICKLESS_CLOCK_MONOTONIC,
+        Clock::Boottime => TICKLESS_CLOCK_BOOTTIME,
+        Clock::Tai => TICKLESS_CLOCK_TAI,
+    }
+}
+
 /// Returns the time of a clock. Takes no lock, because a signal handler may call this function and may have interrupted
 /// a reading.
 pub(crate) fn shown(clock: Clock) -> u64 {
-    let id = match clock {
-        Clock::Monotonic => {
-            let now = Instant::<Monotonic>::from(tickless::time::Instant::now());
-            return now.as_nanos().max(0).cast_unsigned();
-        }
-        Clock::Realtime => libc::CLOCK_REALTIME,
-        Clock::Boottime => libc::CLOCK_BOOTTIME,
-        Clock::Tai => libc::CLOCK_TAI,
-    };
+    if clock == Clock::Monotonic {
+        let now = Instant::<Monotonic>::from(tickless::time::Instant::now());
+        now.as_nanos().max(0).cast_unsigned()
+    } else {
+        shown_by_kernel(clock)
+    }
+}
+
+/// Returns the time of a clock as programs and the kernel's timers see it; the library's clock may be a little behind.
+pub(crate) fn shown_by_kernel(clock: Clock) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: it may be written.
-    unsafe { libc::clock_gettime(id, &raw mut time) };
+    unsafe { libc::clock_gettime(number_of(clock).cast_signed(), &raw mut time) };
     let (seconds, nanos) = (i128::from(time.tv_sec), i128::from(time.tv_nsec));
     u64::try_from((seconds * 1_000_000_000 + nanos).max(0)).unwrap_or(u64::MAX)
 }

@@ -1,70 +1,64 @@
-//! The handshake between the thread that notifies of an expiration and `settime`, which replaces the notification.
+//! The handshake between notifications of a POSIX timer and `settime`, which replaces the record that they are for.
 //!
-//! The thread publishes the slot for which it is about to notify, and then reads the version of the slot's record
-//! again. `settime` replaces the record, and then waits until the slot is not published. Each side has a sequentially
-//! consistent fence between its two steps, so at least one side sees the other: the thread sees a new version, or
-//! `settime` sees the slot. After a `settime` has returned, no notification of the former record is sent.
+//! A thread that is about to notify sets a flag and then reads the record. `settime` replaces the record and then reads
+//! the flag. Each side has a sequentially consistent fence between its two steps, so at least one side sees the other:
+//! the thread sees the new record, or `settime` sees the flag and enters the handshake itself, behind the thread. After
+//! a `settime` has returned, no notification of the former record is sent. Without the flag, `settime` does not have to
+//! enter: this would need a lock, and signals blocked.
 //!
-//! The case of the same name in `model.rs` fails if either fence or the wait is removed.
+//! The case of the same name in `model.rs` fails if either fence or the entering is removed.
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering, fence},
+};
+use std::sync::PoisonError;
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering, fence},
+};
 
 #[cfg(all(test, loom))]
 mod model;
 
-/// The word of the handshake; the module documents it.
+/// The handshake of a timer, with the state of its notifications; the module documents it.
 #[derive(Debug)]
-pub(crate) struct Handshake {
-    /// The lower half holds the slot of the current notification plus one, or zero for no slot. The upper half holds a
-    /// count.
-    delivering: AtomicU64,
+pub(crate) struct Handshake<T> {
+    /// True while a notification of a replaced record may be sent.
+    may_notify: AtomicBool,
+    state: Mutex<T>,
 }
 
-/// The mask of the lower half, which holds the slot.
-const SLOT: u64 = 0xffff_ffff;
-
-impl Handshake {
-    pub(crate) fn new() -> Self {
+impl<T> Handshake<T> {
+    pub(crate) fn new(state: T) -> Self {
         Self {
-            delivering: AtomicU64::new(0),
+            may_notify: AtomicBool::new(false),
+            state: Mutex::new(state),
         }
     }
 
-    /// Calls `notify` while the slot is published. `notify` first reads the version of the slot's record. Only one
-    /// thread calls this function.
-    pub(crate) fn deliver<R>(&self, index: u32, notify: impl FnOnce() -> R) -> R {
-        // Relaxed: this thread alone writes it.
-        let count = self.delivering.load(Ordering::Relaxed) >> 32;
+    /// Calls `call`, which reads the record, with the state. Calls come one after another. The second result of `call`
+    /// is true if a notification may be sent later without another call. The caller blocks all signals, because a
+    /// handler would wait for ever for the call that it interrupted.
+    pub(crate) fn enter<R>(&self, call: impl FnOnce(&mut T) -> (R, bool)) -> R {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: ordered by the fence.
-        self.delivering
-            .store((count << 32) | (u64::from(index) + 1), Ordering::Relaxed);
-        // Sequentially consistent: pairs with the fence of `settle`.
+        self.may_notify.store(true, Ordering::Relaxed);
+        // Sequentially consistent: pairs with the fence of `may_notify`.
         fence(Ordering::SeqCst);
-        let notified = notify();
-        // Release: pairs with `settle`, which sees what was sent.
-        self.delivering
-            .store(((count + 1) & SLOT) << 32, Ordering::Release);
-        notified
+        let (result, may_notify) = call(&mut state);
+        // Release: pairs with the load of `may_notify`, which sees what was sent.
+        self.may_notify.store(may_notify, Ordering::Release);
+        result
     }
 
-    /// Waits until the publication of the slot that exists at the time of the call has ended. The caller has replaced
-    /// the record of the slot. `pause` gets the number of its previous calls.
-    pub(crate) fn settle(&self, index: u32, mut pause: impl FnMut(u32)) {
-        // Sequentially consistent: pairs with the fence of `deliver`.
+    /// Returns true if a notification of the record that the caller has replaced may be sent. The caller then enters.
+    pub(crate) fn may_notify(&self) -> bool {
+        // Sequentially consistent: pairs with the fence of `enter`.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the end of the delivery.
-        let seen = self.delivering.load(Ordering::Acquire);
-        if seen & SLOT != u64::from(index) + 1 {
-            return;
-        }
-        let mut looks = 0_u32;
-        // Acquire: as above.
-        while self.delivering.load(Ordering::Acquire) == seen {
-            looks = looks.saturating_add(1);
-            pause(looks);
-        }
+        // Acquire: pairs with the end of `enter`.
+        self.may_notify.load(Ordering::Acquire)
     }
 }

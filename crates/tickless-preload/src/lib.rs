@@ -1,7 +1,7 @@
 //! A library for `LD_PRELOAD` that moves the POSIX timers of an unmodified program to Tickless.
 //!
-//! The problem: a program gets a timer of the kernel for each call of `timer_create`, and the kernel limits the number
-//! of these timers.
+//! The problem: a program makes a system call each time that it creates, sets or deletes a timer, and the kernel limits
+//! the number of its timers.
 //!
 //! The mechanism: the functions of this library have the names of the C library's functions, so the dynamic linker
 //! finds them first. The timers are implemented by `tickless_capi::posix`. Calls for the clocks that

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use tickless::hrtimer::Clock;
 
+use crate::clock::number_of;
 use crate::errno::Errno;
 
 /// The start of a timer that is disarmed.
@@ -138,7 +139,7 @@ impl Arms {
             // Relaxed, all three: ordered by the fence above for readers of the former use, and published below.
             record.start.store(arm.start, Ordering::Relaxed);
             record.interval.store(arm.interval, Ordering::Relaxed);
-            record.clock.store(number(arm.clock), Ordering::Relaxed);
+            record.clock.store(number_of(arm.clock), Ordering::Relaxed);
         }
         loop {
             // Acquire: pairs with the publication of the record that is replaced.
@@ -198,15 +199,6 @@ impl Arms {
 
 fn index_of(current: u64) -> usize {
     usize::try_from(current & INDEX).unwrap_or(0)
-}
-
-fn number(clock: Clock) -> u32 {
-    match clock {
-        Clock::Realtime => crate::clock::TICKLESS_CLOCK_REALTIME,
-        Clock::Monotonic => crate::clock::TICKLESS_CLOCK_MONOTONIC,
-        Clock::Boottime => crate::clock::TICKLESS_CLOCK_BOOTTIME,
-        Clock::Tai => crate::clock::TICKLESS_CLOCK_TAI,
-    }
 }
 
 #[cfg(test)]

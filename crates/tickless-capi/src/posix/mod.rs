@@ -1,27 +1,32 @@
-//! POSIX timers in user space: `timer_create` and its siblings, without a kernel timer for each of them.
+//! POSIX timers in user space: `timer_create` and its siblings, without a system call for each of them.
 //!
 //! The problem: each creation, setting and deletion of a kernel timer is a system call. A kernel timer counts against a
 //! limit of the user and is queued by the kernel. A process with 100,000 timers pays all these costs.
 //!
 //! The mechanism: a timer is a slot of a table (`table`) with a record (`arm`) of the last `settime`. The time that is
 //! left and the number of expirations are computed from that record. One service thread (`service`) enqueues armed
-//! timers in its queue of Tickless and notifies (`notify`): it queues signals, starts threads, writes descriptors.
-//! `settime` replaces the record and puts the slot into the inbox of the service. It wakes the service only if the
-//! timer is due before the time at which the service wakes up by itself. Disarming only replaces the record.
+//! timers in its queue of Tickless. When a timer is due, `deliver` notifies: it starts threads and writes descriptors.
+//! If the timer sends a signal, `deliver` gives the record to a timer of the kernel some milliseconds before the
+//! expiration. `settime` replaces the record and puts the slot into the inbox of the service. It wakes the service only
+//! if the timer is due before the time at which the service wakes up by itself. Disarming only replaces the record,
+//! unless the kernel has it.
 //!
 //! # Ground rules
 //!
-//! - `settime`, `gettime` and `getoverrun` may be called in signal handlers: they take no lock and allocate nothing.
-//!   `create` and `delete` take the lock of the free slots, so they must not be called in signal handlers.
-//! - Only the service thread enqueues timers and touches `service::Filed`. It blocks all signals and calls no code of
-//!   the user.
-//! - **Delivery** (`crate::handshake`): the service publishes the slot for which it is about to notify, and then reads
-//!   the version of the slot's record again. `settime` replaces the record, and then waits until the slot is not
-//!   published. At least one side sees the other, so no signal of the former record is queued after a `settime`.
+//! - `settime`, `gettime` and `getoverrun` may be called in signal handlers: they allocate nothing, and `settime`
+//!   blocks all signals while it is in a handshake. `create` and `delete` take the lock of the free slots, so they must
+//!   not be called in signal handlers.
+//! - Only the service thread enqueues timers. It blocks all signals and calls no code of the user.
+//! - **Delivery** (`crate::handshake`): all that notifies of a slot's expirations reads the record inside the slot's
+//!   handshake, and `settime` enters it behind those that may notify of the former record. So no signal of the former
+//!   record is sent after a `settime`.
+//! - A slot is free as soon as its timer is deleted. A stale entry of it in the inbox or the queue means only that the
+//!   service looks at the record of the slot, whichever timer has it.
 //! - After a fork the child has no service and an empty table: timers are not inherited.
 
 mod arm;
 mod calls;
+mod deliver;
 mod fork;
 mod notify;
 mod service;

@@ -1,28 +1,14 @@
 //! All system calls for signals and descriptors, each with a check of its result.
 
 use std::ffi::{c_int, c_void};
-use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The first fields of a timer's `siginfo_t`, which signal handlers read.
-#[repr(C)]
-struct TimerInfo {
-    signal: c_int,
-    error: c_int,
-    code: c_int,
-    /// Padding: the union after the first fields has the alignment of a pointer.
-    gap: c_int,
-    timer: c_int,
-    overrun: c_int,
-    value: usize,
-    /// Padding to the length that the system reads.
-    rest: [u64; 12],
-}
+use tickless::hrtimer::Clock;
 
-const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
+use crate::clock::number_of;
+use crate::errno::Errno;
+use crate::posix::times::timespec;
 
 /// The destination of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,62 +24,98 @@ pub(super) enum Target {
 pub(super) struct Signal {
     pub(super) target: Target,
     pub(super) number: c_int,
-    pub(super) timer: c_int,
     pub(super) value: usize,
 }
 
-/// Queues a signal in the form of a kernel timer's signal. Returns the number of `errno.h` if the system refuses.
-pub(super) fn send(signal: &Signal, overrun: c_int) -> Result<(), c_int> {
-    let info = TimerInfo {
-        signal: signal.number,
-        error: 0,
-        code: libc::SI_TIMER,
-        gap: 0,
-        timer: signal.timer,
-        overrun,
-        value: signal.value,
-        rest: [0; 12],
-    };
-    let process = process();
-    let number = signal.number;
-    let sent = match signal.target {
-        // SAFETY: it reads the structure, which is as long as a `siginfo_t`.
-        Target::Process => unsafe {
-            libc::syscall(libc::SYS_rt_sigqueueinfo, process, number, &raw const info)
-        },
-        // SAFETY: as above.
-        Target::Thread(thread) => unsafe {
+/// A timer of the kernel that sends a signal.
+#[derive(Debug)]
+pub(super) struct SignalTimer {
+    id: c_int,
+    clock: Clock,
+}
+
+// The calls themselves, and not the functions of the C library: a library that is loaded before it may have others of
+// these names.
+impl SignalTimer {
+    /// Makes a timer that is not armed. `EAGAIN` if the user has as many signals queued as may be.
+    pub(super) fn new(clock: Clock, signal: &Signal) -> Result<Self, Errno> {
+        // SAFETY: all fields are numbers or may be null.
+        let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
+        event.sigev_signo = signal.number;
+        event.sigev_value.sival_ptr = std::ptr::with_exposed_provenance_mut(signal.value);
+        event.sigev_notify = match signal.target {
+            Target::Process => libc::SIGEV_SIGNAL,
+            Target::Thread(thread) => {
+                event.sigev_notify_thread_id = thread;
+                libc::SIGEV_THREAD_ID
+            }
+        };
+        let mut id = 0;
+        // SAFETY: it reads one and writes the other.
+        let result = unsafe {
             libc::syscall(
-                libc::SYS_rt_tgsigqueueinfo,
-                process,
-                thread,
-                number,
-                &raw const info,
+                libc::SYS_timer_create,
+                number_of(clock),
+                &raw const event,
+                &raw mut id,
             )
-        },
-    };
-    if sent == 0 { Ok(()) } else { Err(last_error()) }
-}
-
-/// The number of this process, stored at its first use; zero before.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
-
-/// Forgets the process id, in the child of a fork.
-pub(super) fn forget_process() {
-    // Relaxed: there is one thread.
-    PROCESS.store(0, Ordering::Relaxed);
-}
-
-fn process() -> c_int {
-    // Relaxed, both: all threads find the same.
-    match PROCESS.load(Ordering::Relaxed) {
-        0 => {
-            let process = std::process::id().cast_signed();
-            PROCESS.store(process, Ordering::Relaxed);
-            process
+        };
+        if result == 0 {
+            Ok(Self { id, clock })
+        } else {
+            Err(Errno::of_system(last_error()))
         }
-        process => process,
     }
+
+    pub(super) fn id(&self) -> c_int {
+        self.id
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Arms the timer for a time of its clock, or disarms it if the time is zero. A pending signal goes.
+    pub(super) fn set(&self, start: u64, interval: u64) {
+        let value = libc::itimerspec {
+            it_value: timespec(start),
+            it_interval: timespec(interval),
+        };
+        // SAFETY: it reads the value. It fails for times alone that are none.
+        let _set = unsafe {
+            libc::syscall(
+                libc::SYS_timer_settime,
+                self.id,
+                libc::TIMER_ABSTIME,
+                &raw const value,
+                0_usize,
+            )
+        };
+    }
+
+    /// Returns true if the timer will expire.
+    pub(super) fn is_armed(&self) -> bool {
+        let mut value = MaybeUninit::<libc::itimerspec>::zeroed();
+        // SAFETY: it writes the value.
+        unsafe { libc::syscall(libc::SYS_timer_gettime, self.id, value.as_mut_ptr()) };
+        // SAFETY: zero or written.
+        let left = unsafe { value.assume_init() }.it_value;
+        left.tv_sec != 0 || left.tv_nsec != 0
+    }
+}
+
+impl Drop for SignalTimer {
+    fn drop(&mut self) {
+        // SAFETY: no pointers; the number is the timer's own.
+        unsafe { libc::syscall(libc::SYS_timer_delete, self.id) };
+    }
+}
+
+/// Returns the overrun of the kernel's timer with this number, or zero if there is none.
+pub(super) fn overrun(timer: c_int) -> c_int {
+    // SAFETY: no pointers.
+    let overrun = unsafe { libc::syscall(libc::SYS_timer_getoverrun, timer) };
+    c_int::try_from(overrun.max(0)).unwrap_or(c_int::MAX)
 }
 
 fn last_error() -> c_int {
@@ -132,78 +154,6 @@ pub(super) fn is_pending_here(signal: c_int) -> bool {
     unsafe { libc::sigismember(set.as_ptr(), signal) == 1 }
 }
 
-/// Removes a pending signal of the timer, which this thread blocks. If the removed signal with this number was not the
-/// timer's, it is queued again.
-pub(super) fn withdraw(signal: &Signal) {
-    if !is_pending_here(signal.number) {
-        return;
-    }
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: it writes the set.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: written above.
-    unsafe { libc::sigaddset(set.as_mut_ptr(), signal.number) };
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let at_once = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: it reads the set and the time, and writes the information.
-    let taken = unsafe { libc::sigtimedwait(set.as_ptr(), info.as_mut_ptr(), &raw const at_once) };
-    if taken != signal.number {
-        return;
-    }
-    // SAFETY: both are as long as a `siginfo_t`, all of which the system wrote or was zero.
-    let found = unsafe { &*info.as_ptr().cast::<TimerInfo>() };
-    if found.code == libc::SI_TIMER && found.timer == signal.timer {
-        return;
-    }
-    let process = process();
-    // What is known to be of a thread was of this one, which alone can have taken it.
-    if found.code == libc::SI_TKILL {
-        // SAFETY: no pointers.
-        let thread = unsafe { libc::gettid() };
-        // SAFETY: it reads the information.
-        let _sent = unsafe {
-            libc::syscall(
-                libc::SYS_rt_tgsigqueueinfo,
-                process,
-                thread,
-                taken,
-                info.as_ptr(),
-            )
-        };
-    } else {
-        // SAFETY: it reads the information.
-        let _sent =
-            unsafe { libc::syscall(libc::SYS_rt_sigqueueinfo, process, taken, info.as_ptr()) };
-    }
-}
-
-/// The pending signals of another thread, read from a file of the system.
-#[derive(Debug)]
-pub(super) struct ThreadSignals(File);
-
-impl ThreadSignals {
-    pub(super) fn of(thread: c_int) -> Option<Self> {
-        File::open(format!("/proc/self/task/{thread}/status"))
-            .ok()
-            .map(Self)
-    }
-
-    /// Returns true if `signal` is pending for the thread, and false if it is not pending or the thread has ended.
-    pub(super) fn has(&self, signal: c_int) -> bool {
-        let mut text = [0; 4096];
-        let length = self.0.read_at(&mut text, 0).unwrap_or(0);
-        let text = String::from_utf8_lossy(text.get(..length).unwrap_or_default());
-        let line = text.lines().find_map(|line| line.strip_prefix("SigPnd:"));
-        let set = line
-            .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
-            .unwrap_or(0);
-        u32::try_from(signal - 1).is_ok_and(|bit| set.checked_shr(bit).unwrap_or(0) & 1 != 0)
-    }
-}
-
 /// Makes a descriptor that counts expirations.
 pub(super) fn counter(flags: c_int) -> Result<c_int, c_int> {
     // SAFETY: no pointers.
@@ -239,7 +189,7 @@ pub(super) fn close(descriptor: c_int) {
 
 /// Returns true if `thread` is a thread of this process.
 pub(super) fn is_own_thread(thread: c_int) -> bool {
-    let process = process();
+    let process = std::process::id().cast_signed();
     // SAFETY: no pointers; signal zero is none.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
 }

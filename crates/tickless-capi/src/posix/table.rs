@@ -6,9 +6,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tickless::hrtimer::Clock;
 
+use crate::clock::number_of;
 use crate::errno::Errno;
+use crate::handshake::Handshake;
 use crate::posix::arm::{Arms, Version};
-use crate::posix::system::{Signal, Target};
+use crate::posix::system::{Signal, SignalTimer, Target};
 
 /// The way in which a timer notifies of its expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,25 +36,31 @@ pub(super) struct TimerSlot {
     pub(super) listed: AtomicBool,
     /// The next slot in the inbox.
     pub(super) link: AtomicU32,
-    /// True if the timer of the slot was deleted; the service frees the slot.
-    pub(super) retired: AtomicBool,
-    /// True if a signal was sent since the last `settime` and may still be pending.
-    pub(super) sent: AtomicBool,
-    /// The number of expirations after the expiration of the last notification; tagged with the version.
+    pub(super) handshake: Handshake<Delivery>,
+    /// The number of the kernel's timer that sends the signals, which counts the overruns; negative for none.
+    pub(super) kernel: AtomicI32,
+    /// The number of expirations before the last notification by a thread or the descriptor and after the one before;
+    /// tagged with the version.
     pub(super) overrun: AtomicU64,
-    /// The number of expirations after the expiration of the notification before the last; tagged with the version.
-    pub(super) overrun_before: AtomicU64,
-    /// The number of expirations while a notification was pending; tagged with the version.
-    pub(super) folded: AtomicU64,
     clock: AtomicU32,
     how: AtomicU32,
     signal: AtomicI32,
     /// The thread that gets the signal; zero for the process.
     thread: AtomicI32,
     value: AtomicUsize,
-    pub(super) function: AtomicUsize,
+    function: AtomicUsize,
     pub(super) attributes: AtomicUsize,
     descriptor: AtomicI32,
+}
+
+/// The state of a slot's notifications, in the slot's handshake.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    /// The record that the timer of the kernel was armed with, or of which the expirations below are.
+    pub(super) begun: Option<Version>,
+    /// The number of expirations that threads or the descriptor were notified of.
+    pub(super) counted: u64,
+    pub(super) timer: Option<SignalTimer>,
 }
 
 /// The settings of a timer, as `create` set them.
@@ -94,11 +102,9 @@ impl TimerSlot {
             arms: Arms::new(),
             listed: AtomicBool::new(false),
             link: AtomicU32::new(0),
-            retired: AtomicBool::new(false),
-            sent: AtomicBool::new(false),
+            handshake: Handshake::new(Delivery::default()),
+            kernel: AtomicI32::new(-1),
             overrun: AtomicU64::new(0),
-            overrun_before: AtomicU64::new(0),
-            folded: AtomicU64::new(0),
             clock: AtomicU32::new(0),
             how: AtomicU32::new(0),
             signal: AtomicI32::new(0),
@@ -111,17 +117,12 @@ impl TimerSlot {
     }
 
     pub(super) fn set(&self, settings: &Settings, id: u64) {
-        let clock = match settings.clock {
-            Clock::Realtime => crate::clock::TICKLESS_CLOCK_REALTIME,
-            Clock::Monotonic => crate::clock::TICKLESS_CLOCK_MONOTONIC,
-            Clock::Boottime => crate::clock::TICKLESS_CLOCK_BOOTTIME,
-            Clock::Tai => crate::clock::TICKLESS_CLOCK_TAI,
-        };
         let thread = match settings.target {
             Target::Process => 0,
             Target::Thread(thread) => thread,
         };
-        self.clock.store(clock, Ordering::Relaxed);
+        self.clock
+            .store(number_of(settings.clock), Ordering::Relaxed);
         self.how.store(settings.how as u32, Ordering::Relaxed);
         self.signal.store(settings.signal, Ordering::Relaxed);
         self.thread.store(thread, Ordering::Relaxed);
@@ -133,10 +134,6 @@ impl TimerSlot {
             .store(settings.attributes, Ordering::Relaxed);
         self.descriptor
             .store(settings.descriptor, Ordering::Relaxed);
-        self.sent.store(false, Ordering::Relaxed);
-        self.overrun.store(0, Ordering::Relaxed);
-        self.overrun_before.store(0, Ordering::Relaxed);
-        self.folded.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -152,7 +149,7 @@ impl TimerSlot {
         }
     }
 
-    pub(super) fn signal(&self, index: u32) -> Signal {
+    pub(super) fn signal(&self) -> Signal {
         let target = match self.thread.load(Ordering::Relaxed) {
             0 => Target::Process,
             thread => Target::Thread(thread),
@@ -160,13 +157,25 @@ impl TimerSlot {
         Signal {
             target,
             number: self.signal.load(Ordering::Relaxed),
-            timer: index.wrapping_add(1).cast_signed(),
             value: self.value(),
         }
     }
 
+    /// Returns true if the timer has something that must be freed when it is deleted.
+    pub(super) fn has_resources(&self) -> bool {
+        self.kernel.load(Ordering::Relaxed) >= 0 || self.attributes() != 0 || self.descriptor() >= 0
+    }
+
     pub(super) fn value(&self) -> usize {
         self.value.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn function(&self) -> usize {
+        self.function.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn attributes(&self) -> usize {
+        self.attributes.load(Ordering::Relaxed)
     }
 
     pub(super) fn descriptor(&self) -> c_int {
@@ -241,6 +250,11 @@ impl Table {
         self.chunks.get(chunk)?.get()?.get(position)
     }
 
+    /// Returns all slots in memory.
+    pub(super) fn slots(&self) -> impl Iterator<Item = &TimerSlot> {
+        self.chunks.iter().filter_map(OnceLock::get).flatten()
+    }
+
     /// Takes a free slot.
     pub(super) fn take(&self) -> Result<(u32, &TimerSlot), Errno> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,16 +275,19 @@ impl Table {
             .ok_or(Errno::NOTRECOVERABLE)
     }
 
-    /// Makes the table behave as if all slots that never had a timer were taken. Returns a function that undoes this.
+    /// Makes the table behave as if all slots were taken. Returns a function that undoes this.
     #[cfg(test)]
     pub(super) fn pretend_full(&self) -> impl FnOnce() + '_ {
-        let of = |fresh| {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut free.fresh, fresh)
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = Free {
+            used: Vec::new(),
+            fresh: FIRST * ((1 << CHUNKS) - 1),
         };
-        let before = of(FIRST * ((1 << CHUNKS) - 1));
+        let before = std::mem::replace(&mut *free(), full);
         move || {
-            let _full = of(before);
+            let mut free = free();
+            free.used.extend(before.used);
+            free.fresh = before.fresh;
         }
     }
 

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use tickless::hrtimer::{Clock, Instant, Monotonic};
 
-use crate::clock::shown;
+use crate::clock::shown_by_kernel;
 use crate::errno::Errno;
 use crate::posix::arm::Arm;
 
@@ -65,7 +65,7 @@ pub(super) fn arm(clock: Clock, is_absolute: bool, value: &libc::itimerspec) -> 
     let start = if is_absolute {
         time
     } else {
-        shown(clock).saturating_add(time).min(LATEST)
+        shown_by_kernel(clock).saturating_add(time).min(LATEST)
     };
     Ok(Arm {
         start,
@@ -76,7 +76,7 @@ pub(super) fn arm(clock: Clock, is_absolute: bool, value: &libc::itimerspec) -> 
 
 /// Returns the time that is left for `arm`, and its interval.
 pub(super) fn left(arm: &Arm) -> libc::itimerspec {
-    let now = shown(arm.clock);
+    let now = shown_by_kernel(arm.clock);
     let left = arm.next(now).map_or(0, |next| next - now);
     libc::itimerspec {
         it_value: timespec(left),

@@ -1,12 +1,14 @@
 /*
  * A clock that is set, and timers of POSIX on it. A test may not set the time of day of the machine, so this program
- * has functions of its own in place of the C library's: the clock shows another time, and the descriptor by which the
- * kernel reports a set reports this one. Ends with 0 if all held.
+ * has functions of its own in place of the C library's: the clock shows another time, the kernel's timers follow it, and
+ * the descriptor by which the kernel reports a set reports this one. Ends with 0 if all held.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -26,6 +28,9 @@ static long long ahead;
 static int watch = -1;
 static sem_t sets;
 
+/* The kernel's timer on the time of day. */
+static int of_day = -1;
+
 static struct timespec spec(long long nanos) {
     struct timespec made;
     made.tv_sec = (time_t)(nanos / SECOND);
@@ -34,6 +39,26 @@ static struct timespec spec(long long nanos) {
 }
 
 static long long nanos(struct timespec time) { return time.tv_sec * SECOND + time.tv_nsec; }
+
+long syscall(long number, ...) {
+    static long (*next)(long, ...);
+    long result, arguments[6];
+    struct itimerspec value;
+    va_list list;
+    int i;
+    va_start(list, number);
+    for (i = 0; i < 6; i++) arguments[i] = va_arg(list, long);
+    va_end(list);
+    if (next == NULL) *(void **)&next = dlsym(RTLD_NEXT, "syscall");
+    if (number == SYS_timer_settime && arguments[0] == of_day && arguments[1] & TIMER_ABSTIME) {
+        value = *(struct itimerspec *)arguments[2];
+        if (nanos(value.it_value) != 0) value.it_value = spec(nanos(value.it_value) - __atomic_load_n(&ahead, __ATOMIC_SEQ_CST));
+        arguments[2] = (long)&value;
+    }
+    result = next(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+    if (number == SYS_timer_create && result == 0 && arguments[0] == CLOCK_REALTIME) of_day = *(int *)arguments[2];
+    return result;
+}
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
     if (syscall(SYS_clock_gettime, clock, time) != 0) return -1;

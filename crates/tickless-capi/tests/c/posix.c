@@ -4,16 +4,19 @@
  * it held. It waits for what has to come, and never says that it came in time.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,13 +96,14 @@ static struct sigevent by_signal(int signal, int number) {
 
 /* What the handler saw. */
 static volatile sig_atomic_t hits, seen_overrun, seen_value, seen_code, handler_result;
-static volatile long long total;
+static volatile long long total, seen_time;
 static id_type of_handler;
 static int sets_again;
 
 static void handler(int signal, siginfo_t *info, void *context) {
     (void)signal;
     (void)context;
+    seen_time = now(CLOCK_MONOTONIC);
     seen_overrun = overrun(of_handler);
     total += 1 + seen_overrun;
     seen_value = info->si_value.sival_int;
@@ -276,6 +280,18 @@ static void signals_come(int signal) {
     IS(set(of_handler, 0, &to, &left), 0);
     IS(nanos(left.it_value) > 1000 * MS, 1);
     until_hits(1);
+    /* Never early, for what the library keeps at first too. */
+    for (i = 0; i < 20; i++) {
+        long long delay = i % 2 ? 100000 : 5 * MS + 50000 * i;
+        hits = 0;
+        at = now(CLOCK_MONOTONIC) + delay;
+        to = value(delay, 0);
+        IS(set(of_handler, 0, &to, NULL), 0);
+        until_hits(1);
+        IS(seen_time >= at, 1);
+    }
+    to = value(MS, 0);
+    hits = 0;
     /* The handler may set the timer. */
     sets_again = 1;
     handler_result = -1;
@@ -324,6 +340,127 @@ static void overruns_are_counted(int signal) {
     IS(delete(of_handler), 0);
 }
 
+/* Timers that share a signal: each counts its own expirations, up to the delivery and none twice. */
+enum { SHARING = 5, ROUNDS = 20 };
+static id_type sharing[SHARING];
+static const long long shared_interval = 3 * MS;
+static long long shared_start, sums[SHARING];
+static volatile long long least[SHARING];
+static volatile int awaited, too_many, too_few;
+
+static long long expirations(long long time) { return (time - shared_start) / shared_interval + 1; }
+
+static void sums_up(int signal, siginfo_t *info, void *context) {
+    int i = info->si_value.sival_int;
+    (void)signal;
+    (void)context;
+    sums[i] += 1 + overrun(sharing[i]);
+    if (sums[i] > expirations(now(CLOCK_MONOTONIC))) too_many++;
+    if (least[i] == 0) return;
+    if (sums[i] < least[i]) too_few++;
+    least[i] = 0;
+    awaited--;
+}
+
+static void each_counts_its_own(int signal) {
+    struct sigaction action;
+    struct itimerspec to;
+    int i, round, rounds;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = sums_up;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigaction(signal, &action, NULL);
+    shared_start = now(CLOCK_MONOTONIC) + 2 * MS;
+    to = value(shared_start, shared_interval);
+    for (i = 0; i < SHARING; i++) {
+        struct sigevent event = by_signal(signal, i);
+        sums[i] = 0;
+        IS(create(CLOCK_MONOTONIC, &event, &sharing[i]), 0);
+        IS(set(sharing[i], TIMER_ABSTIME, &to, NULL), 0);
+    }
+    for (round = 0; round < ROUNDS; round++) {
+        block(SIG_BLOCK, signal);
+        rest(round % 5 * shared_interval);
+        while (now(CLOCK_MONOTONIC) < shared_start) rest(MS);
+        awaited = SHARING;
+        for (i = 0; i < SHARING; i++) least[i] = expirations(now(CLOCK_MONOTONIC));
+        block(SIG_UNBLOCK, signal);
+        for (rounds = 0; rounds < 60000 && awaited > 0; rounds++) rest(MS);
+        IS(awaited, 0);
+    }
+    IS(too_many, 0);
+    IS(too_few, 0);
+    for (i = 0; i < SHARING; i++) IS(delete(sharing[i]), 0);
+}
+
+#ifndef __SANITIZE_THREAD__
+/* Each timer has a signal of its own, though ordinary signals with one number are one signal for other senders. */
+static void each_sends_its_own(int signal) {
+    struct itimerspec to = value(MS, 0);
+    struct timespec minute = spec(60000 * MS);
+    int i, taken[SHARING] = {0};
+    sigset_t of_it;
+    siginfo_t info;
+    sigemptyset(&of_it);
+    sigaddset(&of_it, signal);
+    block(SIG_BLOCK, signal);
+    for (i = 0; i < SHARING; i++) {
+        struct sigevent event = by_signal(signal, i);
+        IS(create(CLOCK_MONOTONIC, &event, &sharing[i]), 0);
+        IS(set(sharing[i], 0, &to, NULL), 0);
+    }
+    /* All are pending then, if the kernel sends them. */
+    rest(5 * MS);
+    for (i = 0; i < SHARING; i++) {
+        IS(sigtimedwait(&of_it, &info, &minute), signal);
+        taken[info.si_value.sival_int]++;
+    }
+    for (i = 0; i < SHARING; i++) {
+        IS(taken[i], 1);
+        IS(delete(sharing[i]), 0);
+    }
+    block(SIG_UNBLOCK, signal);
+}
+
+/* The signals of one instant are all there when the first is taken: on one CPU no thread runs between them. */
+static void one_instant_sends_all(void) {
+    int status = 0, i, round;
+    pid_t child = fork();
+    if (child == 0) {
+        struct timespec minute = spec(60000 * MS);
+        sigset_t all, pending;
+        cpu_set_t one;
+        faults = 0;
+        alarm(240);
+        CPU_ZERO(&one);
+        CPU_SET(sched_getcpu(), &one);
+        sched_setaffinity(0, sizeof one, &one);
+        sigemptyset(&all);
+        for (i = 0; i < 3; i++) sigaddset(&all, SIGRTMIN + 5 + i);
+        pthread_sigmask(SIG_BLOCK, &all, NULL);
+        for (i = 0; i < 3; i++) {
+            struct sigevent event = by_signal(SIGRTMIN + 5 + i, i);
+            IS(create(CLOCK_MONOTONIC, &event, &sharing[i]), 0);
+        }
+        for (round = 0; round < 100; round++) {
+            struct itimerspec to = value(now(CLOCK_MONOTONIC) + 2 * MS, 0);
+            int taken, late;
+            for (i = 0; i < 3; i++) IS(set(sharing[i], TIMER_ABSTIME, &to, NULL), 0);
+            /* Armed one by one, and not before the instant. */
+            late = now(CLOCK_MONOTONIC) > nanos(to.it_value);
+            taken = sigtimedwait(&all, NULL, &minute);
+            sigpending(&pending);
+            for (i = 0; i < 3; i++) IS(late || taken == SIGRTMIN + 5 + i || sigismember(&pending, SIGRTMIN + 5 + i), 1);
+            for (i = 1; i < 3; i++) IS(sigtimedwait(&all, NULL, &minute) > 0, 1);
+        }
+        fflush(stdout);
+        _exit(faults != 0);
+    }
+    IS(waitpid(child, &status, 0), child);
+    IS(status, 0);
+}
+#endif
+
 /* An overrun is no larger than DELAYTIMER_MAX, however many there were. */
 static void overruns_have_an_end(void) {
     int signal = SIGRTMIN + 4;
@@ -343,9 +480,6 @@ static void overruns_have_an_end(void) {
     IS(set(id, TIMER_ABSTIME, &to, NULL), 0);
     IS(sigtimedwait(&of_it, &info, &minute), signal);
     IS(overrun(id), INT_MAX);
-#ifndef SYSTEM
-    IS(info.si_overrun, INT_MAX);
-#endif
     IS(delete(id), 0);
     block(SIG_UNBLOCK, signal);
 }
@@ -399,6 +533,16 @@ static void none_comes_behind_a_disarm(void) {
         rest(50000);
         IS(hits, before);
     }
+    /* Far enough to be the library's at first: disarmed while it becomes the kernel's. */
+    for (i = 0; i < 100; i++) {
+        struct itimerspec to = value(5 * MS + 50000, 0);
+        IS(set(of_handler, 0, &to, NULL), 0);
+        rest(i * 1331 % 100000);
+        IS(set(of_handler, 0, &off, NULL), 0);
+        before = hits;
+        rest(6 * MS);
+        IS(hits, before);
+    }
     IS(delete(of_handler), 0);
 }
 #endif
@@ -418,7 +562,7 @@ static void *waits_for_its_signal(void *argument) {
     IS(create(CLOCK_MONOTONIC, &event, &id), 0);
     for (taken = 0; taken < 10; taken++) {
         struct timespec long_time = spec(60000 * MS);
-        to = value(MS, taken == 5 ? MS : 0);
+        to = value(taken == 6 ? 8 * MS : MS, taken == 5 ? MS : 0);
         IS(set(id, 0, &to, NULL), 0);
         IS(sigtimedwait(&set_of_it, &info, &long_time), SIGRTMIN + 1);
         IS(info.si_value.sival_int, 99);
@@ -673,6 +817,79 @@ static void descriptors_count(void) {
 #endif
 
 #ifndef SYSTEM
+/* How often the thread of the library went to sleep; -1 if there is none. */
+static long sleeps_of_the_library(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    long count = -1;
+    while (tasks != NULL && (task = readdir(tasks)) != NULL) {
+        char path[300], line[300];
+        int is_it = 0;
+        FILE *status;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        status = fopen(path, "r");
+        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+            if (strcmp(line, "Name:\ttickless-posix\n") == 0) is_it = 1;
+            if (is_it) sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+        }
+        if (status != NULL) fclose(status);
+    }
+    if (tasks != NULL) closedir(tasks);
+    return count;
+}
+
+/* Signals need no CPU for the library's thread: a busy machine takes none away. */
+static void the_library_sleeps(int signal) {
+    struct sigevent event = by_signal(signal, 1);
+    struct itimerspec to = value(MS, MS);
+    long before;
+    catch_signal(signal);
+    hits = 0;
+    IS(create(CLOCK_MONOTONIC, &event, &of_handler), 0);
+    IS(set(of_handler, 0, &to, NULL), 0);
+    until_hits(1);
+    before = sleeps_of_the_library();
+    IS(before >= 0, 1);
+    until_hits(51);
+    IS(sleeps_of_the_library() - before < 10, 1);
+    IS(delete(of_handler), 0);
+}
+
+/* The system's limit is less than the timers: those that have fired give theirs back. */
+static void more_timers_than_the_system_has(void) {
+    enum { TIMERS = 300, LIMIT = 64 };
+    static tickless_timer_id ids[TIMERS];
+    int status = 0, i;
+    pid_t child = fork();
+    if (child == 0) {
+        struct itimerspec to = value(MS, 0);
+        struct rlimit limit;
+        char line[300];
+        long queued = 0;
+        FILE *file = fopen("/proc/self/status", "r");
+        faults = 0;
+        alarm(240);
+        while (file != NULL && fgets(line, sizeof line, file) != NULL) sscanf(line, "SigQ: %ld", &queued);
+        getrlimit(RLIMIT_SIGPENDING, &limit);
+        limit.rlim_cur = (rlim_t)queued + LIMIT;
+        IS(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
+        catch_signal(SIGRTMIN);
+        hits = 0;
+        for (i = 0; i < TIMERS; i++) {
+            struct sigevent event = by_signal(SIGRTMIN, i);
+            IS(tickless_timer_create(CLOCK_MONOTONIC, &event, &ids[i]), 0);
+            of_handler = ids[0];
+            IS(tickless_timer_settime(ids[i], 0, &to, NULL), 0);
+        }
+        until_hits(TIMERS);
+        IS(hits, TIMERS);
+        fflush(stdout);
+        _exit(faults != 0);
+    }
+    IS(waitpid(child, &status, 0), child);
+    IS(status, 0);
+}
+
 /* The system refuses the thread of the library, whose stack would be larger than any memory. */
 static void no_thread_no_timer(void) {
     int status = 0;
@@ -709,6 +926,14 @@ int main(void) {
     overruns_are_counted(SIGUSR1);
     overruns_are_counted(SIGRTMIN);
     overruns_have_an_end();
+    each_counts_its_own(SIGUSR1);
+    each_counts_its_own(SIGRTMIN);
+#ifndef __SANITIZE_THREAD__
+    /* The thread sanitizer delivers one signal of each number. */
+    each_sends_its_own(SIGUSR1);
+    each_sends_its_own(SIGRTMIN);
+    one_instant_sends_all();
+#endif
     pending_signals_go(SIGUSR1);
     pending_signals_go(SIGRTMIN);
 #ifndef __SANITIZE_THREAD__
@@ -728,6 +953,10 @@ int main(void) {
 #endif
 #ifndef SYSTEM
     descriptors_count();
+    the_library_sleeps(SIGRTMIN);
+#ifndef __SANITIZE_THREAD__
+    more_timers_than_the_system_has();
+#endif
 #endif
     return faults != 0;
 }
