@@ -10,7 +10,7 @@
 //! own timer and to all others. Each function first checks that its structure belongs to this thread (`structure`), and
 //! otherwise returns a negative number of `errno.h`.
 //!
-//! `include/tickless.h` documents the functions for C programmers; `cargo xtask header` compares this header with the
+//! `include/tickless.h` documents the functions for C programmers; `tests/header.rs` compares this header with the
 //! crate.
 //!
 //! # Ground rules

@@ -2,21 +2,16 @@
 //!
 //! A comment and the prototypes after it make one page. Lines of the comment that begin with `name:` describe one of
 //! those functions. The comment at the beginning of the header is `tickless(3)`. Each function also gets a link of its
-//! own name to the page that describes it.
+//! own name to the page that describes it. `cargo run -p tickless-capi --example manual -- target/man` writes them.
+#![expect(clippy::print_stdout, reason = "it says what it wrote")]
 
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-
-use clap::Args;
-
-use crate::invocation::{Invocation, is_installed};
+use std::path::{Path, PathBuf};
 
 const HEADERS: [&str; 2] = ["tickless.h", "tickless-posix.h"];
 const INCLUDE: &str = "crates/tickless-capi/include";
-/// The directory for a preview of the pages, relative to the root.
-const PLACE: &str = "target/man";
 /// The date of the last change of the interface that the pages describe.
 const DATE: &str = "2026-11-27";
 
@@ -51,20 +46,23 @@ impl Subject {
     }
 }
 
-/// Makes the manual pages of the C interface from its headers, and has mandoc and man check them.
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {}
+fn main() -> Result<(), String> {
+    let place = std::env::args_os()
+        .nth(1)
+        .ok_or("name the directory for the pages, as in: manual share/man")?;
+    let place = Path::new(&place);
+    let count = install(&root(), place, env!("CARGO_PKG_VERSION"))?;
+    println!("{count} manual pages are in {}", place.display());
+    Ok(())
+}
 
-/// Runs `cargo xtask man`.
-pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
-    let place = root.join(PLACE);
-    let count = install(root, &place, env!("CARGO_PKG_VERSION"))?;
-    println!("{PLACE}/man3 has {count} pages");
-    check(&place)
+/// Returns the root of the checkout.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Writes all pages below `place`; returns the number of pages.
-pub(crate) fn install(root: &Path, place: &Path, version: &str) -> Result<usize, String> {
+fn install(root: &Path, place: &Path, version: &str) -> Result<usize, String> {
     let section = place.join("man3");
     fs::create_dir_all(&section).map_err(|error| format!("{}: {error}", section.display()))?;
     let pages = pages(root, version)?;
@@ -78,39 +76,6 @@ pub(crate) fn install(root: &Path, place: &Path, version: &str) -> Result<usize,
         put.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(pages.len())
-}
-
-/// Checks the pages below `place` with mandoc and with man; a program that is not installed is skipped.
-fn check(place: &Path) -> Result<(), String> {
-    let section = place.join("man3");
-    let entries =
-        fs::read_dir(&section).map_err(|error| format!("{}: {error}", section.display()))?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(|error| error.to_string())?.file_name();
-        paths.push(format!("man3/{}", name.display()));
-    }
-    paths.sort();
-    // Both find the pages that others name from the directory that they are started in. mandoc knows no `--version`.
-    let line = Invocation::new("mandoc").args(&["-T", "lint", "-W", "warning"]);
-    match line.args(&paths).capture(place) {
-        Ok(checked) if checked.result.is_ok() => println!("mandoc has nothing to say about them"),
-        Ok(checked) => return Err(format!("mandoc:\n{}{}", checked.stdout, checked.stderr)),
-        Err(_) => println!("skipped: the check by mandoc, because there is no mandoc"),
-    }
-    if !is_installed("man") {
-        println!("skipped: the check by man, because there is no man");
-        return Ok(());
-    }
-    for path in &paths {
-        let line = Invocation::new("man").args(&["--warnings", "--local-file", path.as_str()]);
-        let shown = line.capture(place)?;
-        if shown.result.is_err() || !shown.stderr.is_empty() {
-            return Err(format!("{path}: {}", shown.stderr));
-        }
-    }
-    println!("man has nothing to say about them");
-    Ok(())
 }
 
 /// The text of a page, or a link from the name of a function to the page that describes it.
@@ -371,13 +336,12 @@ fn escaped(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::process::Command;
 
-    use super::{Page, escaped, function_of, pages, subject_of};
+    use super::{Page, escaped, function_of, pages, root, subject_of};
 
     fn all() -> Vec<(String, Page)> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        pages(root, "1.2.3").unwrap()
+        pages(&root(), "1.2.3").unwrap()
     }
 
     fn page(name: &str) -> String {
@@ -390,10 +354,9 @@ mod tests {
     #[test]
     fn each_function_of_the_headers_has_a_page() {
         let all = all();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut functions = 0;
         for header in super::HEADERS {
-            let text = std::fs::read_to_string(root.join(super::INCLUDE).join(header)).unwrap();
+            let text = std::fs::read_to_string(root().join(super::INCLUDE).join(header)).unwrap();
             for line in text
                 .lines()
                 .filter(|line| line.ends_with(");") && !line.starts_with("typedef"))
@@ -426,12 +389,36 @@ mod tests {
 
     #[test]
     fn the_pages_are_as_the_programs_that_show_them_want_them() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let place = std::env::temp_dir().join(format!("tickless-man-{}", std::process::id()));
-        super::install(root, &place, "1.2.3").unwrap();
-        let checked = super::check(&place);
+        super::install(&root(), &place, "1.2.3").unwrap();
+        let mut paths: Vec<_> = std::fs::read_dir(place.join("man3"))
+            .unwrap()
+            .map(|entry| format!("man3/{}", entry.unwrap().file_name().display()))
+            .collect();
+        paths.sort();
+        let mut complaints = String::new();
+        for (program, options) in [
+            ("mandoc", ["-T", "lint", "-W", "warning"].as_slice()),
+            ("man", &["--warnings", "--local-file"]),
+        ] {
+            for path in &paths {
+                let shown = Command::new(program)
+                    .args(options)
+                    .arg(path)
+                    .current_dir(&place)
+                    .output();
+                match shown {
+                    Ok(shown) if shown.status.success() && shown.stderr.is_empty() => {}
+                    Ok(shown) => complaints += &format!("{program} {path}: {shown:?}\n"),
+                    Err(_) => {
+                        println!("skipped: the check by {program}, because there is no {program}");
+                        break;
+                    }
+                }
+            }
+        }
         std::fs::remove_dir_all(&place).unwrap();
-        checked.unwrap();
+        assert_eq!(complaints, "");
     }
 
     #[test]

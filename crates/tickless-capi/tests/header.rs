@@ -1,14 +1,13 @@
 //! The comparison of the headers of the C interface with the crate that implements them.
 //!
 //! The headers are written by hand, because authors of C programs read their comments. No compiler sees whether both
-//! sides agree, so this task compares them: each exported function has its prototype, word by word; each structure has
+//! sides agree, so this test compares them: each exported function has its prototype, word by word; each structure has
 //! its fields, and each constant its value; and a header has no other prototypes.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use clap::Args;
 use syn::{Expr, Fields, FnArg, Item, Pat, ReturnType, Type};
 
 /// Each header, and the directory whose files export the items that the header declares.
@@ -22,22 +21,6 @@ const HEADERS: [(&str, &str); 2] = [
         "crates/tickless-capi/src/posix",
     ),
 ];
-
-/// Compares the headers of the C interface with the crate.
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {}
-
-/// Runs `cargo xtask header`.
-pub(crate) fn main(root: &Path, _arguments: &Arguments) -> Result<(), String> {
-    for (header, sources) in HEADERS {
-        let faults = faults(root, header, sources)?;
-        if !faults.is_empty() {
-            return Err(format!("{header}:\n   {}", faults.join("\n   ")));
-        }
-        println!("{header} declares what {sources} exports");
-    }
-    Ok(())
-}
 
 fn faults(root: &Path, header: &str, sources: &str) -> Result<Vec<String>, String> {
     let read = |path: &Path| {
@@ -206,54 +189,47 @@ fn without_comments(header: &str) -> String {
     kept
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
+const SOURCE: &str = "
+    pub const TICKLESS_X: u32 = 3;
+    #[unsafe(no_mangle)]
+    pub unsafe extern \"C\" fn tickless_loop_new(made: *mut *mut Loop) -> c_int { 0 }
+    #[unsafe(no_mangle)]
+    pub extern \"C\" fn tickless_abi_version() -> u32 { 0 }
+    fn inner() {}
+    extern \"C\" fn handler() {}
+";
 
-    use super::{Exports, HEADERS, compare, faults};
+fn compared(header: &str) -> Vec<String> {
+    let mut exports = Exports::default();
+    exports.add(SOURCE).unwrap();
+    compare(header, &exports)
+}
 
-    const SOURCE: &str = "
-        pub const TICKLESS_X: u32 = 3;
-        #[unsafe(no_mangle)]
-        pub unsafe extern \"C\" fn tickless_loop_new(made: *mut *mut Loop) -> c_int { 0 }
-        #[unsafe(no_mangle)]
-        pub extern \"C\" fn tickless_abi_version() -> u32 { 0 }
-        fn inner() {}
-        extern \"C\" fn handler() {}
-    ";
+#[test]
+fn a_header_that_agrees_has_no_faults() {
+    let header = "/* int tickless_old(void); */\n#define TICKLESS_X 3\n\
+        int tickless_loop_new(struct tickless_loop **made);\nuint32_t tickless_abi_version(void);\n";
+    assert_eq!(compared(header), [""; 0]);
+}
 
-    fn compared(header: &str) -> Vec<String> {
-        let mut exports = Exports::default();
-        exports.add(SOURCE).unwrap();
-        compare(header, &exports)
-    }
+#[test]
+fn what_differs_is_named() {
+    let header = "#define TICKLESS_X 4\nint tickless_loop_new(struct tickless_loop *made);\n";
+    assert_eq!(
+        compared(header),
+        [
+            "lacks `#define TICKLESS_X 3`",
+            "lacks `int tickless_loop_new(struct tickless_loop **made);`",
+            "lacks `uint32_t tickless_abi_version(void);`",
+            "has `int tickless_loop_new(struct tickless_loop *made);`, which the crate does not export",
+        ]
+    );
+}
 
-    #[test]
-    fn a_header_that_agrees_has_no_faults() {
-        let header = "/* int tickless_old(void); */\n#define TICKLESS_X 3\n\
-            int tickless_loop_new(struct tickless_loop **made);\nuint32_t tickless_abi_version(void);\n";
-        assert_eq!(compared(header), [""; 0]);
-    }
-
-    #[test]
-    fn what_differs_is_named() {
-        let header = "#define TICKLESS_X 4\nint tickless_loop_new(struct tickless_loop *made);\n";
-        assert_eq!(
-            compared(header),
-            [
-                "lacks `#define TICKLESS_X 3`",
-                "lacks `int tickless_loop_new(struct tickless_loop **made);`",
-                "lacks `uint32_t tickless_abi_version(void);`",
-                "has `int tickless_loop_new(struct tickless_loop *made);`, which the crate does not export",
-            ]
-        );
-    }
-
-    #[test]
-    fn the_headers_of_this_tree_declare_what_their_crate_exports() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for (header, sources) in HEADERS {
-            assert_eq!(faults(root, header, sources).unwrap(), [""; 0]);
-        }
+#[test]
+fn the_headers_of_this_tree_declare_what_their_crate_exports() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (header, sources) in HEADERS {
+        assert_eq!(faults(&root, header, sources).unwrap(), [""; 0]);
     }
 }
