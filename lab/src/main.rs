@@ -34,8 +34,6 @@ mod machine;
 #[cfg(feature = "full")]
 mod manual;
 mod mark;
-#[cfg(feature = "full")]
-mod noise;
 mod output;
 mod page;
 #[cfg(all(test, feature = "full"))]
@@ -101,7 +99,6 @@ enum Command {
     Fair(fair::Arguments),
     Hack(hack::Arguments),
     Latency(latency::Arguments),
-    Noise(noise::Arguments),
     Sim(sim::Arguments),
     Timers(timers::Arguments),
     Topology(topology::Arguments),
@@ -126,7 +123,6 @@ impl Command {
             Self::Fair(arguments) => fair::run(arguments),
             Self::Hack(arguments) => hack::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
-            Self::Noise(arguments) => noise::run(arguments),
             Self::Sim(arguments) => sim::run(arguments),
             Self::Timers(arguments) => timers::run(arguments),
             Self::Topology(arguments) => topology::run(arguments),

@@ -1,7 +1,7 @@
 //! A report: the findings of a command, formatted for each kind of reader.
 //!
-//! The report is lines on a terminal and a page in a browser, in the same order for all commands. `latency` and `noise`
-//! print in the format of another program by themselves, and use only the page. For scripts, each command has a JSON
+//! The report is lines on a terminal and a page in a browser, in the same order for all commands. `latency` prints
+//! in the format of another program by itself, and uses only the page. For scripts, each command has a JSON
 //! document of its own.
 
 use std::borrow::Cow;

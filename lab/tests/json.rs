@@ -89,7 +89,6 @@ fn every_field_is_described_and_every_description_has_its_field() {
     assert_eq!(end(&traced), (Some(0), String::new()));
     for (command, options) in [
         ("latency", "-l 20 -i 300 -h 1000 --against timerfd"),
-        ("noise", "--quick -D 300ms -c 0 --against bare"),
         ("sim run", "start-cost"),
         ("sim sweep", "sweep.toml"),
         ("sim fuzz", "--seeds 2"),

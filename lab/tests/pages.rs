@@ -54,10 +54,6 @@ const PAGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "noise --quick -D 100ms -c 0 -q --against bare",
-        &["Longest turns", "bare", "their share"],
-    ),
-    (
         "fair --hogs 20 --weights 1,2 --servers 1 -w 1 --quick -q",
         &[
             "weight 2",
@@ -131,7 +127,6 @@ fn a_page_cannot_go_where_the_table_goes() {
     let says = "would mix the page with the table";
     for line in [
         "latency -l 1",
-        "noise --quick",
         "fair --quick",
         "hack --quick",
         "clock --seconds 1s",

@@ -1,8 +1,7 @@
-//! Tests of `tickless latency` and `tickless noise` against the programs after which their options and output are
-//! named.
+//! Tests of `tickless latency` against cyclictest, after which its options and output are named.
 //!
-//! A test runs both programs, and compares their output line by line with every number removed. Where those programs
-//! are not installed, the test compares nothing and says so.
+//! A test runs both programs, and compares their output line by line with every number removed. Where cyclictest is not
+//! installed, the test compares nothing and says so.
 
 #[path = "../../crates/tickless/tests/support/skip.rs"]
 mod skip;
@@ -169,46 +168,15 @@ fn latency_ends_as_cyclictest_does_when_one_is_too_late() {
 }
 
 #[test]
-fn noise_prints_what_oslat_prints() {
+fn json_has_every_name_that_cyclictest_has() {
     let place = Place::new();
-    for options in ["-c 0 -D 1 -b 6", "-c 0 -D 1 -b 6 -B -q", "-c 0 -D 1 -b 5"] {
-        let Some(theirs) = printed(&place, "oslat", options) else {
-            return;
-        };
-        let ours = ours(&place, "noise", options);
-        let named = |out: &str, name: &str| out.replacen(name, "program", 1);
-        let shape = |out: &str| {
-            shapes(out).into_iter().map(|line| {
-                // Each figure of ours is a whole line's end; a trailing blank is none.
-                line.trim_end().to_owned()
-            })
-        };
-        let ours: Vec<String> = shape(&named(&ours, "tickless noise")).collect();
-        let theirs: Vec<String> = shape(&named(&theirs, "oslat")).collect();
-        let end = |lines: &[String]| lines.iter().rposition(|line| line.contains("Duration"));
-        assert_eq!(
-            ours[..=end(&ours).expect("a table")],
-            theirs[..=end(&theirs).expect("a table")],
-            "{options}"
-        );
+    let options = |file: &str| format!("-q -l 20 -h 2000 --json={file}");
+    if printed(&place, "cyclictest", &options("theirs.json")).is_none() {
+        return;
     }
-}
-
-#[test]
-fn json_has_every_name_that_rt_tests_has() {
-    let place = Place::new();
-    for (program, command, options) in [
-        ("cyclictest", "latency", "-q -l 20 -h 2000 --json=FILE"),
-        ("oslat", "noise", "-q -c 0 -D 1 -z --json=FILE"),
-    ] {
-        let into = |file: &str| options.replace("FILE", file);
-        if printed(&place, program, &into("theirs.json")).is_none() {
-            continue;
-        }
-        let _printed = ours(&place, command, &into("ours.json"));
-        let ours = names_in(&place, "ours.json");
-        for name in names_in(&place, "theirs.json") {
-            assert!(ours.contains(&name), "{command}: no {name} in {ours:?}");
-        }
+    let _printed = ours(&place, "latency", &options("ours.json"));
+    let ours = names_in(&place, "ours.json");
+    for name in names_in(&place, "theirs.json") {
+        assert!(ours.contains(&name), "no {name} in {ours:?}");
     }
 }

@@ -7,6 +7,9 @@ mod control_loop;
 #[path = "../examples/idle_million.rs"]
 mod idle_million;
 #[expect(dead_code, reason = "a test calls what `main` does")]
+#[path = "../examples/isolation.rs"]
+mod isolation;
+#[expect(dead_code, reason = "a test calls what `main` does")]
 #[path = "../examples/metrics.rs"]
 mod metrics;
 #[expect(dead_code, reason = "a test calls what `main` does")]
@@ -16,6 +19,13 @@ mod sans_io;
 #[test]
 fn a_control_loop_runs_its_periods() {
     control_loop::run(50).unwrap();
+}
+
+#[test]
+fn a_worker_that_polls_fires_its_timer_and_no_thread_wakes_it() {
+    let turns = isolation::run(std::time::Duration::from_millis(300)).unwrap();
+    assert!(turns.fired >= 1, "{turns:?}");
+    assert_eq!(turns.unparks, 0, "no thread has business with it");
 }
 
 #[test]
