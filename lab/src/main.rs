@@ -14,8 +14,6 @@
 #[cfg(feature = "full")]
 mod bench;
 #[cfg(feature = "full")]
-mod clock;
-#[cfg(feature = "full")]
 mod crew;
 mod demo;
 mod failure;
@@ -94,7 +92,6 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(bench::Arguments),
-    Clock(clock::Arguments),
     Demo(demo::Arguments),
     Fair(fair::Arguments),
     Hack(hack::Arguments),
@@ -118,7 +115,6 @@ impl Command {
     fn run(&self) -> Result<CheckVerdict, Failure> {
         match self {
             Self::Bench(arguments) => bench::run(arguments),
-            Self::Clock(arguments) => clock::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
             Self::Fair(arguments) => fair::run(arguments),
             Self::Hack(arguments) => hack::run(arguments),

@@ -95,7 +95,6 @@ fn every_field_is_described_and_every_description_has_its_field() {
         ("sim headline", "start-cost"),
         ("topology", ""),
         ("timers", ""),
-        ("clock", "--watch --seconds 1s"),
         ("bench", "--pending 0,20 --rounds 1 --repeats 100"),
         ("verify", "t.gz"),
         (

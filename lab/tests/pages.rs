@@ -89,14 +89,6 @@ const PAGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "clock --seconds 50ms -q",
-        &[
-            "for a read of this library",
-            "<summary>All figures</summary>",
-            "What does a read cost here?",
-        ],
-    ),
-    (
         "topology --cpus 16 --nodes 2",
         &["pre class=\"drawing\"", "Drawing, which scrolls sideways"],
     ),
@@ -129,7 +121,6 @@ fn a_page_cannot_go_where_the_table_goes() {
         "latency -l 1",
         "fair --quick",
         "hack --quick",
-        "clock --seconds 1s",
         "topology --cpus 2",
         "sim predict --quick",
         "bench --quick",

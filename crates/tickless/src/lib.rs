@@ -180,14 +180,6 @@ pub mod internals {
         crate::host::clock::emulation::begin();
     }
 
-    /// The time sources of a machine, read one by one and compared.
-    #[cfg(not(portable_host))]
-    pub mod sources {
-        pub use crate::host::sources::{
-            Agreement, HasProcessor, KernelClock, Ordered, agreement, read_out,
-        };
-    }
-
     /// Clocks for tests, which may not set the clocks of the machine: all clocks but the monotonic clock differ from
     /// the kernel's clocks by a constant.
     pub mod clocks {

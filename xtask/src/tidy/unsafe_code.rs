@@ -31,7 +31,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/tickless/src/host/barrier.rs", HOST_NOTE),
     ("crates/tickless/src/host/clock/counter.rs", HOST_NOTE),
     ("crates/tickless/src/host/lifecycle/fork.rs", HOST_NOTE),
-    ("crates/tickless/src/host/sources.rs", HOST_NOTE),
     ("crates/tickless/src/host/sys/linux/clocks.rs", HOST_NOTE),
     (
         "crates/tickless/src/host/sys/linux/descriptors.rs",

@@ -21,7 +21,6 @@
 //! |---|---|
 //! | [`sys`] | all that differs between Linux and other systems |
 //! | [`os`], [`kernel_time`], [`barrier`], [`clock`], [`wall`], [`numa`] | the system's services in the form that the host needs |
-//! | `sources` | the clocks of the machine one by one, for checks and measurements |
 //! | [`call`], [`doorbell`], [`kick`], [`resched`], [`sleep_protocol`], [`park_state`], [`spin`], [`suspicion`] | protocols of two threads, each with its models |
 //! | [`lateness`], `recording` | counts of late timers; a trace of what the core does |
 //! | [`parker`] | the place where a thread sleeps |
@@ -95,16 +94,6 @@ pub(crate) mod registry;
 pub(crate) mod remote;
 pub(crate) mod resched;
 pub(crate) mod sleep_protocol;
-#[cfg(all(any(feature = "internals", test), not(portable_host)))]
-#[cfg_attr(
-    not(feature = "internals"),
-    expect(unreachable_pub, reason = "what measures it is another package")
-)]
-#[cfg_attr(
-    all(not(feature = "internals"), any(miri, not(target_arch = "x86_64"))),
-    expect(dead_code, reason = "there is no counter")
-)]
-pub(crate) mod sources;
 pub(crate) mod spin;
 pub(crate) mod suspicion;
 pub(crate) mod sys;

@@ -543,6 +543,30 @@ fn two_threads_exchange_readings() {
     );
 }
 
+#[test]
+fn two_threads_notice_a_copy_that_lags() {
+    let exchange = Exchange::new();
+    let counts = AtomicU64::new(1_000_000);
+    let read = || counts.fetch_add(1, Ordering::Relaxed);
+    let nanos = counter(1, 1_000_000, 64);
+    let mut check = AgreementCheck::new(nanos, CpuId(0), CpuId(1));
+    let side = |role| Side::new(&exchange, role, nanos, 0, 100);
+    let patient = 2_000_000_000;
+    let (first, second) = std::thread::scope(|scope| {
+        let lags = || Cycles(read() - 500_000);
+        let second = scope.spawn(move || side(Role::Second).run(patient, lags));
+        let first = side(Role::First).run(patient, || Cycles(read()));
+        (first, second.join().unwrap())
+    });
+    let step = check.feed(first, second);
+    let AgreementStep::Done(CounterVerdict::Bad(Reason::Lags { cpu, behind, by })) = step else {
+        panic!("{step:?}");
+    };
+    assert_eq!((cpu, behind), (CpuId(1), CpuId(0)));
+    // No count is larger: the first CPU had read that much more before the second CPU read.
+    assert!(Span::ZERO < by && by < Span::from_nanos(500_000), "{by:?}");
+}
+
 const LAG: Reason = Reason::Lags {
     cpu: CpuId(3),
     behind: CpuId(0),
