@@ -17,10 +17,6 @@ mod bench;
 mod crew;
 mod demo;
 mod failure;
-#[cfg(feature = "full")]
-mod fair;
-#[cfg(feature = "full")]
-mod hack;
 #[cfg(any(test, not(feature = "full")))]
 mod handover;
 mod hash;
@@ -93,8 +89,6 @@ Exit codes: 0 done and every check held, 1 a check failed, 2 bad arguments or in
 enum Command {
     Bench(bench::Arguments),
     Demo(demo::Arguments),
-    Fair(fair::Arguments),
-    Hack(hack::Arguments),
     Latency(latency::Arguments),
     Sim(sim::Arguments),
     Timers(timers::Arguments),
@@ -116,8 +110,6 @@ impl Command {
         match self {
             Self::Bench(arguments) => bench::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
-            Self::Fair(arguments) => fair::run(arguments),
-            Self::Hack(arguments) => hack::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
             Self::Sim(arguments) => sim::run(arguments),
             Self::Timers(arguments) => timers::run(arguments),

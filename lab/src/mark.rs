@@ -65,16 +65,6 @@ impl Mark {
         Self::new(mark, figure, show, |figure| figure.median <= limit)
     }
 
-    /// Makes a mark that holds if the median of the figure is `limit` at least.
-    pub(crate) fn at_least(
-        limit: f64,
-        mark: impl Into<String>,
-        figure: Result<Spread, String>,
-        show: impl Fn(f64) -> String,
-    ) -> Self {
-        Self::new(mark, figure, show, |figure| figure.median >= limit)
-    }
-
     /// Formats the mark as a line: `mark: at most 100 cycles for a start: 92.0 (90.1 to 95.0), holds`.
     pub(crate) fn line(&self) -> String {
         let (mark, shown) = (&self.mark, &self.shown);
@@ -89,15 +79,9 @@ impl Mark {
     }
 }
 
-/// Returns the spread of the ratios of the first to the second of each pair.
-pub(crate) fn ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Spread> {
-    let ratio = |(one, other): (f64, f64)| one / other.max(f64::MIN_POSITIVE);
-    Spread::of(pairs.into_iter().map(ratio))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Mark, MarkVerdict, ratios};
+    use super::Mark;
     use crate::spread::Spread;
 
     fn shown(value: f64) -> String {
@@ -114,10 +98,6 @@ mod tests {
         assert_eq!(at_most.line(), "mark: at most 2: 2.0 (1.0 to 9.0), holds");
         let at_most = Mark::at_most(2.0, "at most 2", figure(&[2.1]), shown);
         assert_eq!(at_most.line(), "mark: at most 2: 2.1, MISSED");
-        let at_least = Mark::at_least(2.0, "at least 2", figure(&[2.0]), shown);
-        assert_eq!(at_least.verdict, MarkVerdict::Holds);
-        let at_least = Mark::at_least(2.0, "at least 2", figure(&[1.9]), shown);
-        assert_eq!(at_least.verdict, MarkVerdict::Missed);
     }
 
     #[test]
@@ -132,12 +112,5 @@ mod tests {
             "why": "nothing ran",
         });
         assert_eq!(document, expected);
-    }
-
-    #[test]
-    fn ratios_are_taken_pair_by_pair() {
-        let ratio = ratios([(6.0, 2.0), (60.0, 10.0)]).expect("there are some");
-        assert_eq!((ratio.min, ratio.max), (3.0, 6.0));
-        assert_eq!(ratios([]), None);
     }
 }

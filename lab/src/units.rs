@@ -163,16 +163,6 @@ pub(crate) fn digits(value: f64) -> String {
     if decimals == 0 { grouped(&text) } else { text }
 }
 
-/// Formats a share with as many digits as a small share needs to differ from zero.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{} %", digits(share * 100.0))
-}
-
-/// Formats a time that is given in seconds.
-pub(crate) fn seconds(seconds: f64) -> String {
-    nanos(seconds * 1e9)
-}
-
 /// Formats a ratio with two decimals, or with three digits from 10 on.
 pub(crate) fn ratio(value: f64) -> String {
     match value {

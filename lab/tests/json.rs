@@ -97,11 +97,6 @@ fn every_field_is_described_and_every_description_has_its_field() {
         ("timers", ""),
         ("bench", "--pending 0,20 --rounds 1 --repeats 100"),
         ("verify", "t.gz"),
-        (
-            "fair",
-            "--hogs 2 --servers 1 --rate 500 --periodic 1 -w 2 --quick",
-        ),
-        ("hack", "-g 1 -f 2 -l 3 --rounds 1"),
         ("demo", "-D 3s --connections 100 --rate 1000 --no-report"),
     ] {
         let line = format!("{command} {options} --json -");

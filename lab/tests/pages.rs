@@ -54,22 +54,6 @@ const PAGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "fair --hogs 20 --weights 1,2 --servers 1 -w 1 --quick -q",
-        &[
-            "weight 2",
-            "How late servers",
-            "<summary>The figures</summary>",
-        ],
-    ),
-    (
-        "hack -g 1 -f 1 -l 1 --quick -q",
-        &[
-            "Configuration by configuration",
-            "without lazy",
-            "hrtick off",
-        ],
-    ),
-    (
         "sim sweep sweep.toml -q",
         &[
             "Swept",
@@ -119,8 +103,6 @@ fn a_page_cannot_go_where_the_table_goes() {
     let says = "would mix the page with the table";
     for line in [
         "latency -l 1",
-        "fair --quick",
-        "hack --quick",
         "topology --cpus 2",
         "sim predict --quick",
         "bench --quick",

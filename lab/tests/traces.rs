@@ -62,7 +62,10 @@ fn naps(is_worker: bool) {
     if is_worker {
         Worker::new().expect("this thread is none").block_on(all);
     } else {
-        smol::future::block_on(all);
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime can be built")
+            .block_on(all);
     }
 }
 

@@ -1,11 +1,12 @@
-//! A comparison of executors on the same futures: tasks that begin and end, and tasks that wake each other.
+//! A comparison of executors on the same futures: tasks that begin and end, tasks that wake each other, and a task with
+//! deadlines beside tasks that compute.
 
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tickless::Executor;
 
@@ -49,6 +50,9 @@ pub(crate) trait Spawn: Copy + Send + 'static {
         self,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send;
+    /// The call that the documentation recommends to a task that computes for long.
+    fn checkpoint() -> impl Future<Output = ()> + Send;
+    fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send;
 }
 
 #[derive(Clone, Copy)]
@@ -62,6 +66,14 @@ impl Spawn for Ours {
         let task = tickless::task::spawn(future);
         async { task.await.expect("it ends") }
     }
+
+    fn checkpoint() -> impl Future<Output = ()> + Send {
+        tickless::coop::checkpoint()
+    }
+
+    fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send {
+        tickless::time::sleep(deadline.saturating_duration_since(Instant::now()))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -74,6 +86,14 @@ impl Spawn for Tokios {
     ) -> impl Future<Output = ()> + Send {
         let task = tokio::spawn(future);
         async { task.await.expect("it ends") }
+    }
+
+    fn checkpoint() -> impl Future<Output = ()> + Send {
+        tokio::task::consume_budget()
+    }
+
+    fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep_until(deadline.into())
     }
 }
 
@@ -109,6 +129,48 @@ pub(crate) async fn rallies(spawn: impl Spawn, pairs: usize, operations: u64) ->
         task.await;
     }
     nanos_each(start, 2 * operations * pairs as u64)
+}
+
+/// The distance of the deadlines of the task beside those that compute.
+const PERIOD: Duration = Duration::from_millis(2);
+/// The number of tasks that compute, and how long each of them computes between two checkpoints.
+const HOGS: usize = 8;
+const CHUNK: Duration = Duration::from_micros(10);
+
+/// Waits for `ticks` deadlines beside tasks that compute, and returns the median lateness in nanoseconds.
+async fn beside_hogs<S: Spawn>(spawn: S, ticks: u64) -> f64 {
+    let over = Arc::new(AtomicBool::new(false));
+    let hogs: Vec<_> = (0..HOGS)
+        .map(|_| {
+            let over = Arc::clone(&over);
+            spawn.spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let start = Instant::now();
+                    while start.elapsed() < CHUNK {
+                        black_box(());
+                    }
+                    S::checkpoint().await;
+                }
+            })
+        })
+        .collect();
+    let mut late = Vec::new();
+    let mut deadline = Instant::now();
+    for _ in 0..ticks.max(10) {
+        // From its own time on, or a task that was kept for long would have its next deadlines at once.
+        deadline = (deadline + PERIOD).max(Instant::now());
+        S::sleep_until(deadline).await;
+        late.push(deadline.elapsed());
+    }
+    over.store(true, Ordering::Relaxed);
+    for hog in hogs {
+        hog.await;
+    }
+    late.sort_unstable();
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    {
+        late[late.len() / 2].as_nanos() as f64
+    }
 }
 
 fn ours(hrtick: bool) -> Executor {
@@ -185,5 +247,35 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
             || rallies(Tokios, 2, hits),
         )
         .at_most(1.05, WITHOUT),
+    );
+    let ticks = options.operations(500);
+    let ours = ours(true);
+    let theirs = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime can be built");
+    sink(
+        Group::measure(
+            "a tick each 2 ms beside eight tasks that compute: how late",
+            0,
+            options,
+            vec![
+                (
+                    "tickless",
+                    Box::new(|| {
+                        let task = ours.spawn(beside_hogs(Ours, ticks));
+                        ours.block_on(task).expect("it ends")
+                    }),
+                ),
+                (
+                    TOKIO,
+                    Box::new(|| {
+                        let task = async { tokio::spawn(beside_hogs(Tokios, ticks)).await };
+                        theirs.block_on(task).expect("it ends")
+                    }),
+                ),
+            ],
+        )
+        .at_most(0.05, TOKIO),
     );
 }

@@ -52,7 +52,7 @@ const MATRIX: &[Row] = &[
     // Without `full` it is what `cargo tickless` begins with.
     Row {
         package: "tickless-lab",
-        sets: &[&["default", "full"], &["glommio"], &["c-peers"]],
+        sets: &[&["default", "full"], &["c-peers"]],
     },
     Row {
         package: "tickless-peers",

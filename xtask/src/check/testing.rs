@@ -9,10 +9,6 @@ use super::summary::{Cause, SHOWN};
 use crate::invocation::{Invocation, is_installed};
 use crate::{files, workspace::Workspace};
 
-/// A feature without which tests are built: it needs 40 crates for one of the runtimes that one command compares, and
-/// no test needs it. The step for [each set of features](super::features) builds it.
-const UNTESTED: [&str; 1] = ["tickless-lab/glommio"];
-
 /// Tests of the library in which threads wait for each other, or share a resource whose use is timed. On one processor,
 /// a thread that waits for another thread would wait for ever if that thread waits itself.
 const OF_THREADS: [&str; 9] = [
@@ -43,7 +39,7 @@ pub(super) fn whole(workspace: &Workspace) -> Invocation {
             let features = package.features.keys();
             features.map(|feature| format!("{}/{feature}", package.name))
         })
-        .filter(|feature| !feature.ends_with("/default") && !UNTESTED.contains(&&**feature))
+        .filter(|feature| !feature.ends_with("/default"))
         .collect();
     features.sort();
     let line = Invocation::cargo(&["test", "--workspace", "--no-fail-fast"]);
@@ -364,7 +360,7 @@ mod tests {
             whole(&workspace(&packages, &[], &[])).to_string()
         };
         let some = [
-            ("tickless-lab", json!({"parquet": [], "glommio": []})),
+            ("tickless-lab", json!({"parquet": []})),
             ("tickless", json!({"default": [], "hyper": []})),
         ];
         assert_eq!(
