@@ -282,8 +282,13 @@ pub(super) fn isolated(machine: &'static Machine, _parameters: &Parameters) -> V
         machine.call_on(last, || {
             let machine = machine_of();
             let given_away = Pin::static_ref(&GIVEN_AWAY);
+            // Due before the first timer of the other CPU it stays here; with a later deadline it goes (spec LOC-5).
+            let _started = given_away.start(machine.timers, Start::after(Span::from_secs(1)));
+            let is_here = given_away.cpu(machine.timers) == Some(machine.here());
+            FIRED_ON.set(u64::from(!is_here));
             let _started = given_away.start(machine.timers, Start::after(Span::from_secs(3)));
         });
+        ensure!(FIRED_ON.get() == 0, "a timer went where it is the first");
         let all = arm_on(machine, last);
         let before = local.interrupts.get();
         idle::until(|| BY_FIRST.get() + BY_OTHERS.get() == all);

@@ -1,5 +1,6 @@
 //! Tests of exact timers: their lateness, their order, and the writes of the device.
 
+use alloc::string::String;
 use core::hint::black_box;
 use core::pin::Pin;
 
@@ -9,7 +10,7 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::platform::Platform;
 use tickless_core::time::{Instant, Monotonic, Span};
 
-use super::{Spread, Verdict, ensure, kept, timer};
+use super::{Spread, TestTimer, Verdict, ensure, kept, timer};
 use crate::arch;
 use crate::console::say;
 use crate::host::{Count, Host, Note};
@@ -273,8 +274,96 @@ pub(super) fn withdrawn(machine: &'static Machine, parameters: &Parameters) -> V
     Ok(())
 }
 
+/// Each operation writes the device as often as it has to, and leaves it armed for the first timer. Ten starts, each
+/// 10 µs earlier than the last, are ten interrupts in time.
+pub(super) fn writes(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    let (host, timers, cpu) = (machine.host(), machine.timers, machine.here());
+    let no = |_: &mut Expired<'_, '_, Monotonic>| Restart::No;
+    // The second has a queue of its own, and is the first there.
+    let stages = [Stage::Hard, Stage::Soft, Stage::Hard];
+    let [first, second, third] = stages.map(|stage| timer(Setup::new().stage(stage), no));
+    let lazy = timer(Setup::new().lazy(), no);
+    let begin = on_grid(machine);
+    let at = |micros| begin.saturating_add(Span::from_micros(micros));
+    let start = |one: TestTimer<_>, micros| {
+        let _started = one.start(timers, Start::at(at(micros)).pinned());
+    };
+    let cancel = |one: TestTimer<_>| {
+        let _removed = one.try_cancel(timers);
+    };
+    let settle = || {
+        let _armed = timers.settle_armed(cpu);
+    };
+    let interrupt = || {
+        let _report = timers.interrupt(cpu);
+    };
+    let flush = || timers.flush_deferred(cpu, Flush::KernelExit);
+    let unarmed = Instant::FOREVER;
+    // The name of each operation, the writes, and what is armed then.
+    let steps: [(&str, &dyn Fn(), u64, Instant); 21] = [
+        ("a start", &|| start(first, 100), 1, at(100)),
+        ("an equal start", &|| start(second, 100), 0, at(100)),
+        ("a later start", &|| start(third, 200), 0, at(100)),
+        ("an earlier start", &|| start(third, 90), 1, at(90)),
+        ("a cancel of the first", &|| cancel(third), 1, at(100)),
+        ("a cancel of one of two", &|| cancel(first), 0, at(100)),
+        ("a lazy earlier start", &|| start(lazy, 50), 1, at(50)),
+        ("a lazy later start", &|| start(lazy, 80), 0, at(50)),
+        ("a lazy cancel", &|| cancel(lazy), 0, at(50)),
+        ("a settlement", &settle, 1, at(100)),
+        ("a settlement of nothing", &settle, 0, at(100)),
+        ("a kick", &|| timers.retrigger(cpu), 1, at(100)),
+        ("an interrupt", &interrupt, 0, unarmed),
+        ("an owed start", &|| start(first, 90), 0, unarmed),
+        ("a flush", &flush, 1, at(90)),
+        ("another interrupt", &interrupt, 0, unarmed),
+        ("an owed cancel", &|| cancel(first), 0, unarmed),
+        ("another flush", &flush, 1, at(100)),
+        ("a flush of nothing", &flush, 0, at(100)),
+        ("a cancel of the last", &|| cancel(second), 1, unarmed),
+        ("a settlement at the end", &settle, 0, unarmed),
+    ];
+    let before = arch::mask();
+    settle();
+    let mut wrong = String::new();
+    // Where the interrupt itself writes the device, it does so for each operation.
+    for (name, operation, writes, armed) in steps.into_iter().filter(|_| Host::DEFERRED_REARM) {
+        let written = host.here().device_writes.get();
+        operation();
+        let written = host.here().device_writes.get() - written;
+        let is_armed = machine.armed(arch::cpu());
+        if (written, is_armed) != (writes, armed) {
+            let [armed, is_armed] = [armed, is_armed].map(Instant::as_nanos);
+            wrong = alloc::format!(
+                "{name}: {written} writes, armed for {is_armed}, not {writes} and {armed}"
+            );
+            break;
+        }
+    }
+    arch::restore(before);
+    ensure!(wrong.is_empty(), "{wrong}");
+    let (entry, fired) = (kept(Spread::new()), kept(Count::new()));
+    for place in (1..=10).rev() {
+        let one = timer(Setup::new(), move |expired| {
+            let late = lateness_of_entry(host, expired.deadline());
+            entry.note(late.unwrap_or(u64::MAX));
+            fired.add(1);
+            Restart::No
+        });
+        let _started = one.start(timers, Start::at(at(place * 10)).pinned());
+    }
+    idle::until(|| fired.get() == 10);
+    say!("  10 starts, each 10 us earlier than the last: entered {entry} late");
+    let greatest = entry.greatest.get();
+    ensure!(
+        greatest <= 1_000 || !parameters.is_exact,
+        "one was entered {greatest} ns late"
+    );
+    Ok(())
+}
+
 /// A task starts and cancels timers while another timer fires every five microseconds and interrupts the task at any
-/// instruction.
+/// instruction. A timer of the soft stage fires ten times meanwhile, and does not wait for the end.
 pub(super) fn storm(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     const TIMES: u32 = 2_000;
     const EVERY: Span = Span::from_micros(5);
@@ -290,18 +379,35 @@ pub(super) fn storm(machine: &'static Machine, parameters: &Parameters) -> Verdi
         }
     });
     let idle = timer(Setup::new(), |_| Restart::No);
+    let softs = kept(Count::new());
+    let soft = timer(Setup::new().stage(Stage::Soft), move |expired| {
+        softs.add(1);
+        expired.forward(expired.now(), EVERY);
+        if softs.get() < 10 {
+            Restart::Yes
+        } else {
+            Restart::No
+        }
+    });
+    let _started = soft.start(machine.timers, Start::after(EVERY).pinned());
     let _started = ticking.start(machine.timers, Start::after(EVERY).pinned());
     for _ in 0..TIMES {
         let _started = idle.start(machine.timers, Start::after(AHEAD).pinned());
         let cancel = idle.try_cancel(machine.timers);
         ensure!(cancel == TryCancel::Removed, "the cancel says {cancel:?}");
     }
+    let is_soft_over = !soft.is_active();
     ended.leave();
     idle::until(|| !ticking.is_active());
     say!("  {} interrupted {TIMES} starts and cancels", fired.get());
     ensure!(
         fired.get() > u64::from(TIMES) / 10 || !parameters.is_exact,
         "it was hardly interrupted"
+    );
+    ensure!(
+        is_soft_over || !parameters.is_exact,
+        "the soft stage ran {} times",
+        softs.get()
     );
     machine.timers.assert_valid(machine.here());
     Ok(())

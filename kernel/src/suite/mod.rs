@@ -97,6 +97,7 @@ const TESTS: &[Test] = &[
     test("soft", 1, 1, exact::soft),
     test("moved", 1, 1, exact::moved),
     test("withdrawn", 1, 1, exact::withdrawn),
+    test("writes", 1, 1, exact::writes),
     test("storm", 1, 1, exact::storm),
     test("sweep", 1, 1, exact::sweep),
     #[cfg(target_arch = "x86_64")]

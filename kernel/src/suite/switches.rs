@@ -15,7 +15,7 @@ use tickless_core::hrtimer::Start;
 use tickless_core::link::lock::Lock;
 use tickless_core::platform::Platform;
 use tickless_core::time::Span;
-use tickless_sched::{Request, Weight};
+use tickless_sched::{Request, Weight, hrtick as tick};
 
 use super::classes::Want;
 use super::tasks::{self, LAZY, Leaves, Ran, Tick};
@@ -203,14 +203,24 @@ pub(super) const WAYS: [Way; 6] = [
 ];
 
 /// Runs the load with each set of mechanisms, and prints the costs.
-pub(super) fn switches(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+pub(super) fn switches(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     for shape in SHAPES {
         introduce(&shape);
         say!(
             "  way            switches   starts   writes  interrupts  spurious  in place  time/us"
         );
+        let mut writes = Vec::new();
         for way in &WAYS {
             let did = run(machine, way, &shape)?;
+            writes.push(did.writes);
+            for (what, count, is_on) in [
+                ("dropped", did.filtered, way.filter),
+                ("in place", did.in_place, way.in_place),
+                ("made", did.starts, true),
+            ] {
+                let is_right = (count > 0) == (is_on && way.slices) || !parameters.is_exact;
+                ensure!(is_right, "{}: {count} starts {what}", way.name);
+            }
             say!(
                 "  {:<13} {:>9} {:>8} {:>8} {:>11} {:>9} {:>9} {:>8}",
                 way.name,
@@ -223,6 +233,13 @@ pub(super) fn switches(machine: &'static Machine, _parameters: &Parameters) -> V
                 did.micros,
             );
         }
+        // Where slices end, most writes are for an end that comes.
+        let [lazy, not_lazy] = [writes[0], writes[1]];
+        let is_saved = lazy * 10 < not_lazy || shape.room > SHAPES[0].room;
+        ensure!(
+            is_saved || !parameters.is_exact,
+            "{lazy} writes of a lazy tick, {not_lazy} of one that is not"
+        );
     }
     let _later = starts_alone(machine);
     no_miswritten(machine)
@@ -387,6 +404,8 @@ impl fmt::Display for Median {
 pub(super) struct Did {
     pub(super) switches: u64,
     pub(super) starts: u64,
+    /// Starts that the first filter dropped.
+    filtered: u64,
     pub(super) in_place: u64,
     /// Restarts that left the timer in its place in the queue, or in its slot.
     pub(super) kept: u64,
@@ -429,15 +448,30 @@ pub(super) fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result
         Wakes::HalfFull => talk,
         Wakes::AtOnce => talk_at_once,
     };
-    let Ran { switches, left, .. } = tasks::run(tick, &wants, body);
+    let ran = tasks::run(tick, &wants, body);
+    let Ran { switches, left, .. } = ran;
     machine.host().set_in_place(true);
     let now = counted();
     ensure!(left == 0, "{left} tasks did not finish");
     let missed = now.0.missed_flushes;
     ensure!(missed == 0, "{missed} flushes were missed");
+    let starts = now.0.starts - before.0.starts;
+    // Each start that is asked for is made, replaced in its batch, or dropped by the first filter.
+    let tick::Stats {
+        asked,
+        replaced,
+        filtered,
+        started,
+        ..
+    } = ran.tick;
+    ensure!(
+        starts == started && asked == replaced + filtered + started,
+        "{starts} starts of {asked}: {replaced} replaced, {filtered} dropped, {started} made"
+    );
     Ok(Did {
         switches,
-        starts: now.0.starts - before.0.starts,
+        starts,
+        filtered,
         in_place: now.0.in_place - before.0.in_place,
         kept: kept(&now.0) - kept(&before.0),
         spurious: now.0.spurious - before.0.spurious,
