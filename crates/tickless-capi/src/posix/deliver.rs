@@ -11,7 +11,7 @@
 //! notifies of all expirations that are over, counted by arithmetic.
 //!
 //! Limits: the kernel refuses timers beyond the limit of queued signals (`RLIMIT_SIGPENDING`). The service then frees
-//! those that have nothing to send, and tries again every [`RETRY`].
+//! those that have nothing to send, as far as it can tell, and tries again every [`RETRY`].
 
 use std::sync::atomic::Ordering;
 
@@ -154,9 +154,9 @@ impl Delivery {
                     slot.kernel.store(timer.id(), Ordering::Relaxed);
                     self.timer = Some(timer);
                 }
-                Err(Errno::AGAIN) => return Next::Refused(arm.clock),
                 // The thread that gets the signal has ended.
-                Err(_) => return Next::Done,
+                Err(Errno::INVAL) => return Next::Done,
+                Err(_) => return Next::Refused(arm.clock),
             }
         }
         if let Some(timer) = &self.timer {

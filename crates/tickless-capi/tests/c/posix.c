@@ -778,6 +778,7 @@ static void descriptors_count(void) {
     struct pollfd watched;
     tickless_timer_id id, other;
     uint64_t count = 0;
+    long long start, sum = 0;
     int rounds;
     IS(tickless_timer_create_fd(CLOCK_MONOTONIC, -1, &id), -EINVAL);
     IS(tickless_timer_create_fd(CLOCK_MONOTONIC, EFD_NONBLOCK | EFD_CLOEXEC, &id), 0);
@@ -794,6 +795,18 @@ static void descriptors_count(void) {
     }
     IS(count >= 2, 1);
     IS(poll(&watched, 1, 60000), 1);
+    IS(set(id, 0, &off, NULL), 0);
+    IS(read(watched.fd, &count, 8), -1);
+    /* Each expiration is counted once. */
+    start = now(CLOCK_MONOTONIC) + MS;
+    to = value(start, MS);
+    IS(set(id, TIMER_ABSTIME, &to, NULL), 0);
+    while (sum < 20) {
+        IS(poll(&watched, 1, 60000), 1);
+        IS(read(watched.fd, &count, 8), 8);
+        sum += (long long)count;
+        IS(sum <= (now(CLOCK_MONOTONIC) - start) / MS + 1, 1);
+    }
     IS(set(id, 0, &off, NULL), 0);
     IS(read(watched.fd, &count, 8), -1);
     IS(delete(id), 0);
