@@ -8,6 +8,9 @@
  * its own: all functions answer -EPERM to other threads, and to threads that
  * have neither a loop nor a worker, but for those whose comment says otherwise.
  *
+ * The end of a thread cancels its timers, whose memory is yours again, and
+ * frees its loop. Destructors of thread keys may use both still, once.
+ *
  * Callbacks are called by tickless_loop_turn, tickless_worker_turn and
  * tickless_worker_park. They may start, cancel and destroy any timer, their own
  * too, and free the memory of what they destroyed. They must not throw

@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::operations::Operations;
 
@@ -29,6 +29,15 @@ pub(crate) enum State {
     Queued,
     /// The head is in the list of due timers of its thread, and its callback will be called.
     Due,
+}
+
+/// The constants of the two kinds of structures.
+pub(crate) const MAGIC_OF_TIMERS: u64 = 0x7469_636b_6c65_7373;
+pub(crate) const MAGIC_OF_TIMEOUTS: u64 = 0x636f_6172_7365_7469;
+
+/// Returns the magic word of a structure at `address`, of the kind with the constant `magic`.
+pub(crate) fn magic_at(magic: u64, address: usize) -> u64 {
+    magic ^ (address as u64).rotate_left(20)
 }
 
 /// The common head of both kinds of timers: the fields that a start touches, in one cache line.
@@ -83,6 +92,27 @@ pub(crate) trait Tails: Operations {
 }
 
 impl Head {
+    /// Returns the head of the structure at `address`, unless its memory was overwritten since the place with the
+    /// number `place` initialised it.
+    ///
+    /// # Safety
+    ///
+    /// A structure was initialised at `address`, and the memory may be read.
+    pub(crate) unsafe fn still_at<'a>(address: usize, place: u64) -> Option<&'a Self> {
+        let head: *const Self = ptr::with_exposed_provenance(address);
+        // SAFETY: the caller says so.
+        let magic = unsafe { &(*head).magic };
+        // Relaxed, both: the thread wrote them itself.
+        let magic = magic.load(Ordering::Relaxed);
+        let kinds = [MAGIC_OF_TIMERS, MAGIC_OF_TIMEOUTS];
+        if !kinds.iter().any(|kind| magic_at(*kind, address) == magic) {
+            return None;
+        }
+        // SAFETY: magic.
+        let head = unsafe { &*head };
+        (head.place.load(Ordering::Relaxed) == place).then_some(head)
+    }
+
     pub(crate) fn operations(&self) -> Pin<&dyn Tails> {
         // SAFETY: magic: it points to the timer of this structure, which stands until that is destroyed.
         let operations = unsafe { &*self.operations };

@@ -4,6 +4,11 @@
 //! callbacks are called after the turn, one by one. So in a callback each timer is idle, queued, or due, and the
 //! callback can unlink any timer, including its own. Decision 60 gives the reasons.
 //!
+//! The end of a thread cancels its timers, because their memory may be freed afterwards. It is noticed by the destructor
+//! of a thread key, as in the library below: `exit` calls none, and exit handlers may use the timers still. The library
+//! gives the thread's base up in the third round of destructors, and the timers are cancelled in the second one, so
+//! destructors of the program find them unchanged in the first one.
+//!
 //! Signal handlers make calls, too. Each call first marks its thread as being at work, and looks at structures and at
 //! the place afterwards. A handler that reads the mark refuses its own call. So what a call has seen stays true until
 //! the mark is taken back.
@@ -15,8 +20,9 @@
 //! memory. Only the thread of the place touches the list.
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 use tickless::{Driver, Turn, Unparker, Worker};
@@ -52,6 +58,8 @@ pub(crate) struct ThreadPlace {
     running: Cell<*const Head>,
     /// True while the thread takes a turn.
     turning: Cell<bool>,
+    /// True if the end of the thread was announced.
+    is_ending: Cell<bool>,
     /// The addresses of the structures that are initialised.
     known: Registry,
 }
@@ -155,7 +163,7 @@ pub(crate) unsafe fn make<T>(
         if at_work.here().is_ok() {
             return Err(Errno::EXIST);
         }
-        let handle = install(&at_work, runner()?).cast::<T>().cast_mut();
+        let handle = install(&at_work, runner()?)?.cast::<T>().cast_mut();
         // SAFETY: the caller says so.
         unsafe { put(made, handle) }
     })
@@ -178,7 +186,7 @@ pub(crate) unsafe fn next<T>(handle: *const T, at: *mut u64) -> c_int {
 }
 
 /// Gives this thread a place, and returns the handle. The thread has no place before the call.
-fn install(at_work: &AtWork<'_>, runner: Runner) -> *const ThreadPlace {
+fn install(at_work: &AtWork<'_>, runner: Runner) -> Result<*const ThreadPlace, Errno> {
     let unparker = match &runner {
         Runner::Worker(worker) => Some(worker.unparker()),
         Runner::Loop(_) => None,
@@ -193,11 +201,62 @@ fn install(at_work: &AtWork<'_>, runner: Runner) -> *const ThreadPlace {
         last: Cell::new(ptr::null()),
         running: Cell::new(ptr::null()),
         turning: Cell::new(false),
+        is_ending: Cell::new(false),
         known: Registry::default(),
     };
-    let place = Box::into_raw(Box::new(place)).cast_const();
+    let place = Box::new(place);
+    notice_end(&raw const *place)?;
+    let place = Box::into_raw(place).cast_const();
     at_work.thread.place.set(place);
-    place
+    Ok(place)
+}
+
+/// Makes the end of this thread call [`end`] with `place`, unless that is null.
+fn notice_end(place: *const ThreadPlace) -> Result<(), Errno> {
+    static KEY: OnceLock<Result<libc::pthread_key_t, Errno>> = OnceLock::new();
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: it writes the key; the destructor stays, as this code does.
+        match unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } {
+            0 => Ok(key),
+            error => Err(Errno::of_system(error)),
+        }
+    });
+    // SAFETY: the key is never deleted.
+    match unsafe { libc::pthread_setspecific(key?, place.cast()) } {
+        0 => Ok(()),
+        error => Err(Errno::of_system(error)),
+    }
+}
+
+/// Cancels the timers of a thread that ends, and frees its loop. A worker stays, because other threads may unpark it
+/// until it is freed.
+extern "C" fn end(place: *mut c_void) {
+    let thread = this_thread();
+    let pointer = thread.place.get();
+    if !ptr::eq(pointer, place.cast()) {
+        return;
+    }
+    // SAFETY: as in `AtWork::here`.
+    let Some(place) = (unsafe { pointer.as_ref() }) else {
+        return;
+    };
+    if !place.is_ending.replace(true) && notice_end(pointer) == Ok(()) {
+        return;
+    }
+    // Relaxed: see `AtWork::begin`. A call that was at work does not go on.
+    thread.at_work.store(true, Ordering::Relaxed);
+    let _answer = answer(|| {
+        place.cancel_all();
+        thread.place.set(ptr::null());
+        if let Runner::Loop(_) = place.runner {
+            // SAFETY: as in `free`.
+            drop(unsafe { Box::from_raw(pointer.cast_mut()) });
+        }
+        Ok(0)
+    });
+    // Relaxed: see `AtWork::begin`.
+    thread.at_work.store(false, Ordering::Relaxed);
 }
 
 /// Frees the place of this thread, whose handle is `handle`.
@@ -206,6 +265,7 @@ pub(crate) fn free<T>(handle: *const T) -> Result<c_int, Errno> {
     if place.turning.get() || place.pending.get() != 0 {
         return Err(Errno::BUSY);
     }
+    notice_end(ptr::null())?;
     let pointer = at_work.thread.place.replace(ptr::null()).cast_mut();
     // SAFETY: made by `Box::into_raw` in `install`, and the thread had it until now, so this is the first time. No turn
     // is being taken, and this call alone is at work, so no other call of this thread uses it.
@@ -221,7 +281,7 @@ pub(crate) fn free<T>(handle: *const T) -> Result<c_int, Errno> {
 pub(crate) unsafe fn expired(head: *const Head, number: u64) {
     // SAFETY: as in `AtWork::here`; the turn that calls this is at work.
     let place = unsafe { this_thread().place.get().as_ref() };
-    // Otherwise the thread of the timer ended without freeing its place, and the memory may be gone.
+    // Otherwise the thread of the timer is gone, and the memory may be, too.
     if let Some(place) = place
         && place.number == number
     {
@@ -313,6 +373,19 @@ impl ThreadPlace {
             self.running.set(ptr::null());
         }
         self.known.forget(ptr::from_ref(head).addr());
+    }
+
+    /// Cancels all timers. Those that are idle keep their memory as it is, which the program may have freed.
+    fn cancel_all(&self) {
+        if self.pending.get() == 0 {
+            return;
+        }
+        self.known.for_each(|address| {
+            // SAFETY: initialised, and the caller of the initialisation promised that the memory stays.
+            if let Some(head) = unsafe { Head::still_at(address, self.number) } {
+                self.take_back(head);
+            }
+        });
     }
 
     /// Returns true if the callback of this timer is running.

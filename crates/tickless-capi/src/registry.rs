@@ -51,6 +51,13 @@ impl Registry {
         self.details.borrow_mut().remove(&address);
     }
 
+    /// Calls `visit` with the address of each structure.
+    pub(crate) fn for_each(&self, visit: impl FnMut(usize)) {
+        let known = self.known.borrow();
+        let addresses = known.words().iter().copied();
+        addresses.filter(|word| *word != 0).for_each(visit);
+    }
+
     /// Notes whether a structure is pending.
     #[cfg(debug_assertions)]
     pub(crate) fn set_pending(&self, address: usize, is_pending: bool) {

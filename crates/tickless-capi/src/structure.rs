@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::errno::{Errno, answer};
-use crate::head::{Head, RawCallback, State, Tail, Tails};
+use crate::head::{Head, RawCallback, State, Tail, Tails, magic_at};
 use crate::operations::Operations;
 use crate::place::{AtWork, ThreadPlace, expired};
 
@@ -59,10 +59,6 @@ struct Body<T> {
 /// A C structure that holds a timer.
 pub(crate) trait Structure {
     const MAGIC: u64;
-}
-
-fn magic_at(magic: u64, address: usize) -> u64 {
-    magic ^ (address as u64).rotate_left(20)
 }
 
 /// The address of a head, which the closure of a timer keeps for its thread.

@@ -6,7 +6,7 @@ use tickless::hrtimer::Clock;
 use tickless::wheel::{Restart, WheelKind, WheelTimer};
 
 use crate::errno::{Errno, answer};
-use crate::head::RawCallback;
+use crate::head::{MAGIC_OF_TIMEOUTS, RawCallback};
 use crate::structure::{Structure, Wanted, destroy, initialise, with};
 use crate::verbs;
 
@@ -22,7 +22,7 @@ pub struct Timeout {
 }
 
 impl Structure for Timeout {
-    const MAGIC: u64 = 0x636f_6172_7365_7469;
+    const MAGIC: u64 = MAGIC_OF_TIMEOUTS;
 }
 
 /// A callback of coarse timers.

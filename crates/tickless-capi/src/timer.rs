@@ -8,7 +8,7 @@ use tickless::hrtimer::{
 
 use crate::clock::{LATEST, TICKLESS_CLOCK_MONOTONIC, clock_of, span};
 use crate::errno::{Errno, answer};
-use crate::head::RawCallback;
+use crate::head::{MAGIC_OF_TIMERS, RawCallback};
 use crate::structure::{Structure, Wanted, destroy, find, initialise, with};
 use crate::verbs;
 
@@ -24,7 +24,7 @@ pub struct Timer {
 }
 
 impl Structure for Timer {
-    const MAGIC: u64 = 0x7469_636b_6c65_7373;
+    const MAGIC: u64 = MAGIC_OF_TIMERS;
 }
 
 /// A callback of exact timers.

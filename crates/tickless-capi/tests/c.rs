@@ -65,7 +65,7 @@ const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-rec
 /// Runs a program with the options of its sanitizer. The program must exit with 0.
 fn run_sanitized(program: &Path) {
     run(Command::new(program)
-        // What a thread that ends without freeing its loop leaves behind is one of the cases.
+        // What a thread that ends without freeing its worker leaves behind is one of the cases.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         // Children of forks start threads: the sanitizer gives up on those by itself otherwise.
         .env("TSAN_OPTIONS", "die_after_fork=0"));
@@ -273,7 +273,7 @@ fn the_memory_checker_finds_nothing_in_the_other_programs() {
     memory_checker_finds_nothing(&PROGRAMS[1..]);
 }
 
-/// Programs that lose memory on purpose: a thread of `behaviour` ends without freeing its loop, and child processes of
+/// Programs that lose memory on purpose: a thread of `behaviour` ends without freeing its worker, and child processes of
 /// `posix` abandon the service, because the fork did not copy the service thread.
 const LOSING: [&str; 2] = ["capi-behaviour", "capi-posix"];
 

@@ -255,13 +255,72 @@ static void *elsewhere(void *argument) {
     return NULL;
 }
 
-static void *leaves_one_behind(void *argument) {
-    static struct tickless_timer timer;
+#define LEFT 64
+static struct tickless_timer left[LEFT];
+static struct tickless_timeout left_timeouts[LEFT];
+
+static void *leaves_them_behind(void *argument) {
     struct tickless_loop *own;
-    IS(tickless_loop_new(&own), 0);
+    struct tickless_worker *worker;
+    int i;
+    if (argument != NULL) IS(tickless_loop_new(&own), 0);
+    else IS(tickless_worker_new(&worker), 0);
+    for (i = 0; i < LEFT; i++) {
+        IS(tickless_timer_init(&left[i], count, argument), 0);
+        IS(tickless_timer_start(&left[i], MS + (uint64_t)i * MS / 16), 0);
+        IS(tickless_timeout_init(&left_timeouts[i], count_timeout, argument), 0);
+        IS(tickless_timeout_start(&left_timeouts[i], (uint64_t)i * MS / 8), 0);
+    }
+    return NULL;
+}
+
+/* The memory of timers is the program's own again when their thread has ended. */
+static void the_end_of_a_thread_cancels_its_timers(void) {
+    static const int of_workers = 0, of_loops = 1;
+    pthread_t thread;
+    int fired = 0, kind, round;
+    size_t i;
+    for (kind = of_workers; kind <= of_loops; kind++) {
+        for (round = 0; round < 4; round++) {
+            int changed = 0;
+            IS(pthread_create(&thread, NULL, leaves_them_behind, kind == of_loops ? &fired : NULL), 0);
+            IS(pthread_join(thread, NULL), 0);
+            IS(tickless_timer_destroy(&left[0]), -EPERM);
+            memset(left, 0xEE, sizeof left);
+            memset(left_timeouts, 0xEE, sizeof left_timeouts);
+            usleep(20000);
+            for (i = 0; i < sizeof left; i++) changed += ((unsigned char *)left)[i] != 0xEE;
+            for (i = 0; i < sizeof left_timeouts; i++) changed += ((unsigned char *)left_timeouts)[i] != 0xEE;
+            IS(changed, 0);
+        }
+    }
+    IS(fired, 0);
+}
+
+static pthread_key_t key;
+static struct tickless_loop *freed_late;
+
+static void frees_its_loop(void *argument) {
+    IS(tickless_timer_destroy(argument), 0);
+    IS(tickless_loop_free(freed_late), 0);
+}
+
+static void *frees_its_loop_at_its_end(void *argument) {
+    static struct tickless_timer timer;
+    IS(tickless_loop_new(&freed_late), 0);
     IS(tickless_timer_init(&timer, count, argument), 0);
-    IS(tickless_timer_start(&timer, MS), 0);
-    return own;
+    IS(tickless_timer_start(&timer, 1000 * MS), 0);
+    IS(pthread_setspecific(key, &timer), 0);
+    return NULL;
+}
+
+static void destructors_of_a_thread_have_its_timers(void) {
+    pthread_t thread;
+    int fired = 0;
+    IS(pthread_key_create(&key, frees_its_loop), 0);
+    IS(pthread_create(&thread, NULL, frees_its_loop_at_its_end, &fired), 0);
+    IS(pthread_join(thread, NULL), 0);
+    IS(pthread_key_delete(key), 0);
 }
 
 static void other_threads_are_refused(void) {
@@ -273,11 +332,6 @@ static void other_threads_are_refused(void) {
     IS(pthread_join(thread, NULL), 0);
     IS(tickless_timer_cancel_sync(&shared), 1);
     IS(tickless_timer_destroy(&shared), 0);
-    /* Its callback is called on no thread, for it has none any more. */
-    IS(pthread_create(&thread, NULL, leaves_one_behind, &fired), 0);
-    IS(pthread_join(thread, NULL), 0);
-    usleep(20000);
-    IS(fired, 0);
 }
 
 #define MANY 5000
@@ -388,6 +442,8 @@ int main(void) {
     refuses_nonsense();
     callbacks_may_do_anything();
     other_threads_are_refused();
+    the_end_of_a_thread_cancels_its_timers();
+    destructors_of_a_thread_have_its_timers();
     thousands();
     works_in_epoll();
     child_of_a_fork_keeps_its_timers();
