@@ -1,69 +1,45 @@
 //! The one test command: CI runs `cargo xtask check`, and nothing else.
 //!
-//! A check that only a machine can run teaches a person nothing, so the one list of steps is here. Each step shows the
-//! command lines it executes, and a person can type each of them.
+//! The steps are a [list of command lines](steps); each step shows the lines that it executes, and a person can type
+//! each of them.
 //!
-//! A step passes, fails, or is skipped because the machine lacks a tool (a toolchain, a target) and rustup cannot
-//! install it. A skip never fails the check, and is never silent: the summary lists and counts every skip.
-//!
-//! A quick check runs the tests of the files that changed since the tests last passed (`changed`); a whole check runs
-//! all tests. At the end the check shows the parts that took longest.
-//!
-//! A whole check makes sure of enough disk space before it begins ([`disk`]).
-//!
-//! Builds with the same flags share the directory `target`. Builds with different flags do not, because each step would
-//! throw away the build of the step before.
+//! A step passes or fails. A line that needs a tool (a toolchain, a target, a program) which is missing and which rustup
+//! cannot install is skipped: this never fails the check, and is never silent. The end lists and counts every skip.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use self::disk::Plan;
-use self::loom::Extent;
 use self::run::Run;
-use self::summary::{Outcome, Row, StepVerdict};
+use self::steps::{FEATURES, Need, Part, STEPS, Share, Step};
+use crate::files;
+use crate::invocation::{Invocation, is_installed};
+use crate::toolchain;
 
-mod adapters;
-mod book;
-mod changed;
 mod deny;
-mod disk;
-mod features;
-mod instructions;
 mod kernel;
 mod licence;
-mod loom;
-mod miri;
 mod moved;
-mod msrv;
-mod no_std;
 mod package;
-mod plain;
-mod platforms;
 mod run;
-mod sanitizers;
-mod schedules;
-mod summary;
-mod testing;
+mod steps;
 mod tokio_family;
 mod walls;
-mod worlds;
 
 /// Does everything that CI does: the result is CI's result.
 ///
 /// Runs the steps in the order of --list, all of them unless --fail-fast is given. Each step prints the command lines
-/// it executes. At the end stands a table of all steps; it lists and counts what was skipped for want of a toolchain,
-/// which does not fail the check. Exits with 0 when no step failed, with 1 otherwise.
+/// that it executes. At the end stands a table of all steps; it lists and counts what was skipped because a tool is
+/// missing, which does not fail the check. Exits with 0 when no step failed, with 1 otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Runs only the steps that take seconds after everything is built: fmt, tidy, clippy, and the tests of changed
-    /// files.
+    /// Runs only fmt, tidy, clippy, and the tests of the packages that changed since they last passed.
     #[arg(long, conflicts_with = "only")]
     quick: bool,
     /// Runs only this step; repeat it for more.
-    #[arg(long, value_name = "STEP", hide_possible_values = true)]
-    only: Vec<Step>,
+    #[arg(long, value_name = "STEP")]
+    only: Vec<String>,
     /// Shows the steps and their descriptions, and runs nothing.
     #[arg(long)]
     list: bool,
@@ -72,169 +48,62 @@ pub(crate) struct Arguments {
     fail_fast: bool,
 }
 
-/// A step. The order of the variants is the order in which the steps run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Step {
-    Fmt,
-    Tidy,
-    Clippy,
-    Features,
-    Doc,
-    Test,
-    TestRelease,
-    Worlds,
-    NoStd,
-    Kernel,
-    Platforms,
-    Loom,
-    Schedules,
-    Miri,
-    Msrv,
-    Package,
-    Deny,
-    Instructions,
-    Adapters,
-    TokioFamily,
-    Sanitizers,
-    Models,
-    Mutants,
-}
-
-/// The conditions under which a step runs if no step is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Share {
-    /// The step runs in every check.
-    Quick,
-    /// The step runs unless `--quick` is given.
-    Full,
-    /// The step runs only if it is named, because it takes too long for every run.
-    OnRequest,
-}
-
-impl Step {
-    fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    const fn about(self) -> &'static str {
-        match self {
-            Self::Fmt => "the layout is what rustfmt makes of it",
-            Self::Tidy => "the rules of the house style that no lint knows (cargo xtask tidy)",
-            Self::Clippy => "no lint speaks, with all features and with none",
-            Self::Features => {
-                "each set of features of the matrix builds, and the matrix is complete"
-            }
-            Self::Doc => "the documentation builds without broken links, private items included",
-            Self::Test => "the tests pass, doctests included",
-            Self::TestRelease => "the tests pass as users build: optimised, debug assertions off",
-            Self::Worlds => "a thousand drawn worlds keep every promise, and fresh ones are tried",
-            Self::Platforms => "the library builds for other systems, and their host passes",
-            Self::NoStd => "the crates that need no operating system build for a bare target",
-            Self::Kernel => "the kernel passes its tests on each machine, and runs alike each time",
-            Self::Loom => "the models hold in the interleavings that loom explores in some minutes",
-            Self::Schedules => {
-                "random schedules break no rule, for some seconds (cargo xtask soak)"
-            }
-            Self::Miri => "Miri finds no undefined behaviour in the crates with unsafe code",
-            Self::Msrv => "the library builds with the oldest compiler it promises",
-            Self::Package => {
-                "what would be published is complete and builds; the C interface is the same"
-            }
-            Self::Deny => "licences, sources and the walls between the crates are as agreed",
-            Self::Instructions => "no hot path takes 3 % more instructions than its table says",
-            Self::Adapters => {
-                "each adapter works with the crate that it is for; ten minutes to build"
-            }
-            Self::TokioFamily => {
-                "the tests that tokio has of its time pass with this one; two minutes to build"
-            }
-            Self::Sanitizers => {
-                "the C tests pass with a library that sanitizers instrument; minutes to build"
-            }
-            Self::Models => "the models hold in every interleaving that they name",
-            Self::Mutants => "each rule broken on purpose is noticed (cargo xtask mutants)",
-        }
-    }
-
-    const fn share(self) -> Share {
-        match self {
-            Self::Fmt | Self::Tidy | Self::Clippy | Self::Test => Share::Quick,
-            Self::Adapters | Self::Sanitizers | Self::Models | Self::Mutants => Share::OnRequest,
-            _ => Share::Full,
-        }
-    }
-
-    fn perform(self, run: &mut Run<'_>, quick: bool) -> Result<(), String> {
-        match self {
-            Self::Fmt => plain::fmt(run),
-            Self::Tidy => crate::tidy::run(run.root()),
-            Self::Clippy => plain::clippy(run),
-            Self::Features => features::step(run),
-            Self::Doc => plain::doc(run),
-            Self::Test if quick => testing::test_changed(run),
-            Self::Test => testing::test(run),
-            Self::TestRelease => testing::test_release(run),
-            Self::Worlds => worlds::step(run),
-            Self::NoStd => no_std::step(run),
-            Self::Kernel => kernel::step(run),
-            Self::Platforms => platforms::step(run),
-            Self::Loom => loom::step(run, Extent::Short),
-            Self::Schedules => schedules::step(run),
-            Self::Miri => miri::step(run),
-            Self::Msrv => msrv::step(run),
-            Self::Package => package::step(run),
-            Self::Deny => deny::step(run),
-            Self::Instructions => instructions::step(run),
-            Self::Adapters => adapters::step(run),
-            Self::TokioFamily => tokio_family::step(run),
-            Self::Sanitizers => sanitizers::step(run),
-            Self::Models => loom::step(run, Extent::Whole),
-            Self::Mutants => crate::mutants::run_all(run.root()),
-        }
-    }
+/// The result of a step.
+struct Row<'r> {
+    step: &'static str,
+    failure: Option<String>,
+    took: Duration,
+    run: Run<'r>,
 }
 
 /// Runs `cargo xtask check`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
-        print!("{}", listing());
+        for Step {
+            name, about, share, ..
+        } in STEPS
+        {
+            let share = match share {
+                Share::Quick => "quick",
+                Share::Full => "",
+                Share::OnRequest => "only on request",
+            };
+            println!("{}", format!("{name:<13}{about:<78}{share}").trim_end());
+        }
         return Ok(());
     }
     let started = Instant::now();
-    let steps = selected(&arguments.only, arguments.quick);
-    let quick = arguments.quick;
-    let is_whole = !quick && arguments.only.is_empty();
-    let plan = if is_whole {
-        disk::plan(root)?
-    } else {
-        Plan::Roomy
-    };
-    let rows = perform_all(&steps, arguments.fail_fast, |step| {
-        perform(root, step, quick, plan)
-    });
-    let longest = summary::longest(&rows);
-    if !longest.is_empty() {
-        println!("\nwhere the time went:\n{longest}");
+    let is_fresh = !arguments.quick && is_fresh(root);
+    let mut rows = Vec::new();
+    for step in selected(&arguments.only, arguments.quick)? {
+        println!("\n== {}: {}", step.name, step.about);
+        let began = Instant::now();
+        let mut run = Run::new(root, is_fresh);
+        let result = step
+            .parts
+            .iter()
+            .try_for_each(|part| perform(&mut run, step, part));
+        let (failure, took) = (result.err(), began.elapsed());
+        let word = if failure.is_some() {
+            "FAILED"
+        } else {
+            "passed"
+        };
+        println!("== {}: {word} after {:.1} s", step.name, took.as_secs_f64());
+        let stops = failure.is_some() && arguments.fail_fast;
+        rows.push(Row {
+            step: step.name,
+            failure,
+            took,
+            run,
+        });
+        if stops {
+            break;
+        }
     }
-    println!("\n{}", summary::table(&rows, started.elapsed()));
-    let finds = summary::finds(&rows);
-    if !finds.is_empty() {
-        println!("\n{finds}");
-    }
-    if is_whole {
-        println!("{}", disk::account(root)?);
-    }
-    // Last, because the end of a long output is all that some places keep.
-    let causes = summary::causes(&rows);
-    if !causes.is_empty() {
-        println!("\n{causes}\n");
-    }
-    let failed: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.outcome.verdict == StepVerdict::Failed)
-        .map(|row| &*row.step)
-        .collect();
+    print!("\n{}", report(&rows, started.elapsed()));
+    let failed = rows.iter().filter(|row| row.failure.is_some());
+    let failed: Vec<&str> = failed.map(|row| row.step).collect();
     if failed.is_empty() {
         Ok(())
     } else {
@@ -242,136 +111,231 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
 }
 
-fn listing() -> String {
+/// Returns true if the compiler kept nothing for the next change, except of this program: in a clean clone it keeps
+/// nothing either, which takes a fifth less time and half of the disk.
+fn is_fresh(root: &Path) -> bool {
+    let kept = std::fs::read_dir(files::target(root).join("debug/incremental"));
+    let mut kept = kept.into_iter().flatten().flatten();
+    kept.all(|entry| entry.file_name().to_string_lossy().starts_with("xtask-"))
+}
+
+/// Returns the steps to run, in the order of the list, in whatever order they were named.
+fn selected(only: &[String], quick: bool) -> Result<Vec<&'static Step>, String> {
+    if let Some(unknown) = only
+        .iter()
+        .find(|name| STEPS.iter().all(|step| step.name != *name))
+    {
+        return Err(format!(
+            "there is no step `{unknown}`; cargo xtask check --list shows them"
+        ));
+    }
+    let wanted = |step: &&Step| match step.share {
+        _ if !only.is_empty() => only.iter().any(|name| name == step.name),
+        Share::Quick => true,
+        Share::Full => !quick,
+        Share::OnRequest => quick && matches!(step.parts, [Part::Changed]),
+    };
+    Ok(STEPS.iter().filter(wanted).collect())
+}
+
+fn perform(run: &mut Run<'_>, step: &Step, part: &Part) -> Result<(), String> {
+    match part {
+        Part::Line(line) => run.shell(line),
+        Part::With(needs, line) => {
+            for need in *needs {
+                if let Err(reason) = fulfil(run.root(), *need) {
+                    run.skip(&format!("{}: `{line}`", step.name), &reason);
+                    return Ok(());
+                }
+            }
+            run.shell(line)
+        }
+        Part::Search(line) => {
+            if run.shell(line).is_err() {
+                let found = run.causes.pop().map(|(_, output)| output);
+                run.finds
+                    .push(format!("`{line}` found:\n{}", found.unwrap_or_default()));
+            }
+            Ok(())
+        }
+        Part::Changed => changed(run),
+        Part::Features => run.shell(&sets_of_features()),
+        Part::Own(function) => function(run),
+    }
+}
+
+/// Makes sure of what a line needs, or returns the reason why it is not there.
+fn fulfil(root: &Path, need: Need) -> Result<(), String> {
+    match need {
+        Need::Target(target) => toolchain::ensure_target(root, target),
+        Need::Toolchain(name) => toolchain::ensure_toolchain(root, name),
+        Need::Nightly(component) => {
+            toolchain::ensure_toolchain(root, "nightly")?;
+            toolchain::ensure_component(root, "nightly", component)
+        }
+        Need::Program(program) if is_installed(program) => Ok(()),
+        Need::Program(program) => Err(format!("there is no {program}")),
+        Need::Text(file, wanted, reason) => {
+            let compiler = Invocation::new("rustc").arg("-V").capture(root)?.stdout;
+            let wanted = wanted.replace("RUSTC", compiler.trim());
+            let is_there =
+                files::read(root, file)?.contains(&format!("{wanted}{}", std::env::consts::ARCH));
+            if is_there {
+                Ok(())
+            } else {
+                Err(reason.to_owned())
+            }
+        }
+    }
+}
+
+/// Returns the line that builds each set of features by itself, with the lints on, because code that only one feature
+/// uses is unused without it. The sets of the last package, which has most, are built beside all others, in a directory
+/// of their own.
+fn sets_of_features() -> String {
+    let lane = |packages: &[(&str, &[&str])], place: &str| {
+        let lines = packages.iter().flat_map(|(package, sets)| {
+            let line = move |set: &&str| {
+                let set = if set.is_empty() { String::new() } else { format!(" --features {set}") };
+                format!(
+                    "cargo clippy --quiet --no-deps -p {package} --no-default-features{set}{place} -- -D warnings"
+                )
+            };
+            sets.iter().map(line)
+        });
+        lines.collect::<Vec<_>>().join(" \\\n     && ")
+    };
+    let (others, most) = FEATURES.split_at(FEATURES.len() - 1);
+    let most = lane(most, " --target-dir target/features");
+    format!("({most}) & {} && wait $!", lane(others, ""))
+}
+
+/// Runs the tests of the packages with files that differ from those whose tests passed last.
+fn changed(run: &mut Run<'_>) -> Result<(), String> {
+    let (root, target) = (run.root(), files::target(run.root()));
+    let kept = target.join("xtask-tested");
+    // The files as they are, as a tree of git, by an index of its own.
+    let index = target.join("xtask-index").display().to_string();
+    let tree =
+        format!("GIT_INDEX_FILE={index} git add -A && GIT_INDEX_FILE={index} git write-tree");
+    let tree = Invocation::new("sh").args(&["-c", &tree]).capture(root)?;
+    tree.result?;
+    let tree = tree.stdout.trim().to_owned();
+    let before = std::fs::read_to_string(&kept).unwrap_or_default();
+    let names = Invocation::new("git")
+        .args(&["diff", "--name-only", before.trim(), &tree])
+        .capture(root)?;
+    let workspace = run.workspace()?;
+    let has_changed =
+        |directory: &str| names.stdout.lines().any(|path| path.starts_with(directory));
+    let all = names.result.is_err() || has_changed("Cargo.");
+    let members = workspace
+        .members()
+        .filter(|package| all || has_changed(&workspace.directory(package)));
+    for package in members {
+        run.shell(&format!("cargo test --all-features -p {}", package.name))?;
+    }
+    std::fs::write(&kept, tree).map_err(|error| format!("{}: {error}", kept.display()))
+}
+
+/// Returns the end of the check: the table of the steps, what was skipped, found, and what failed. What failed stands
+/// last, because the end of a long output is all that some places keep.
+fn report(rows: &[Row<'_>], total: Duration) -> String {
     let mut text = String::new();
-    for step in Step::value_variants() {
-        let share = match step.share() {
-            Share::Quick => "quick",
-            Share::Full => "",
-            Share::OnRequest => "only on request",
+    for row in rows {
+        let result = if row.failure.is_some() {
+            "FAILED"
+        } else {
+            "passed"
         };
-        text += format!("{:<13}{:<78}{share}", step.name(), step.about()).trim_end();
-        text += "\n";
+        text += &format!(
+            "{:<14}{result:<8}{:>8.1} s\n",
+            row.step,
+            row.took.as_secs_f64()
+        );
+    }
+    let skips = rows.iter().flat_map(|row| &row.run.skips);
+    let count = skips.clone().count();
+    text.extend(skips.map(|skip| format!("skipped: {skip}\n")));
+    for row in rows {
+        text.extend(
+            row.run
+                .finds
+                .iter()
+                .map(|find| format!("\nFOUND by {}: {find}\n", row.step)),
+        );
+    }
+    let failed = rows.iter().filter(|row| row.failure.is_some()).count();
+    let passed = rows.len() - failed;
+    text += &format!(
+        "{passed} passed, {failed} failed, {count} skipped, {:.0} s\n",
+        total.as_secs_f64()
+    );
+    for row in rows {
+        for (what, output) in &row.run.causes {
+            text += &format!("\n-- {}: {what}\n{output}\n", row.step);
+        }
+        text.extend(
+            row.failure
+                .iter()
+                .map(|failure| format!("failed: {}: {failure}\n", row.step)),
+        );
     }
     text
 }
 
-/// Returns the steps to run, in the order of the list, in whatever order they were named.
-fn selected(only: &[Step], quick: bool) -> Vec<Step> {
-    Step::value_variants()
-        .iter()
-        .copied()
-        .filter(|step| {
-            if only.is_empty() {
-                match step.share() {
-                    Share::Quick => true,
-                    Share::Full => !quick,
-                    Share::OnRequest => false,
-                }
-            } else {
-                only.contains(step)
-            }
-        })
-        .collect()
-}
-
-/// Performs all `steps`, or those up to the first failure when `fail_fast`, and returns the outcome of each.
-fn perform_all(
-    steps: &[Step],
-    fail_fast: bool,
-    mut perform: impl FnMut(Step) -> (Outcome, Duration),
-) -> Vec<Row> {
-    let mut stopped = false;
-    steps
-        .iter()
-        .map(|&step| {
-            let (outcome, duration) = if stopped {
-                (Outcome::not_run(), Duration::ZERO)
-            } else {
-                perform(step)
-            };
-            stopped |= outcome.verdict == StepVerdict::Failed && fail_fast;
-            Row {
-                step: step.name(),
-                outcome,
-                duration,
-            }
-        })
-        .collect()
-}
-
-/// Performs one step, with a heading before it and the result after it.
-fn perform(root: &Path, step: Step, quick: bool, plan: Plan) -> (Outcome, Duration) {
-    println!("\n== {}: {}", step.name(), step.about());
-    let started = Instant::now();
-    let mut run = Run::new(root, plan);
-    let mut result = step.perform(&mut run, quick);
-    if plan == Plan::Lean && result.is_ok() {
-        result = disk::clear_after(root, step);
-    }
-    let duration = started.elapsed();
-    if let Err(message) = &result {
-        println!("   {message}");
-    }
-    let outcome = run.finish(&result);
-    println!(
-        "== {}: {} after {:.1} s",
-        step.name(),
-        outcome.verdict.word(),
-        duration.as_secs_f64()
-    );
-    (outcome, duration)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Step, StepVerdict, listing, perform_all, selected};
+    use std::path::Path;
     use std::time::Duration;
 
+    use super::{Row, Run, STEPS, report, selected};
+
+    fn names(only: &[&str], quick: bool) -> Vec<&'static str> {
+        let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+        selected(&only, quick)
+            .unwrap()
+            .iter()
+            .map(|step| step.name)
+            .collect()
+    }
+
     #[test]
-    fn the_quick_steps_are_four_and_the_long_ones_run_only_on_request() {
-        assert_eq!(
-            selected(&[], true),
-            [Step::Fmt, Step::Tidy, Step::Clippy, Step::Test]
+    fn steps_are_chosen_in_the_order_of_the_list() {
+        assert_eq!(names(&[], true), ["fmt", "tidy", "clippy", "changed"]);
+        assert_eq!(names(&["mutants", "fmt"], false), ["fmt", "mutants"]);
+        let full = names(&[], false);
+        assert!(full.contains(&"test") && !full.contains(&"changed") && !full.contains(&"models"));
+        assert!(full.len() < STEPS.len());
+        assert!(
+            selected(&["nothing".to_owned()], false)
+                .unwrap_err()
+                .contains("`nothing`")
         );
-        let full = selected(&[], false);
-        assert_eq!(full.len(), 19);
-        assert!(!full.contains(&Step::Mutants) && !full.contains(&Step::Models));
-        assert_eq!(
-            selected(&[Step::Mutants, Step::Fmt], false),
-            [Step::Fmt, Step::Mutants]
+    }
+
+    #[test]
+    fn the_end_counts_skips_and_shows_what_failed() {
+        let row = |step, failure: Option<&str>| {
+            let mut run = Run::new(Path::new("."), false);
+            run.skip("a", "b");
+            let took = Duration::from_secs(1);
+            Row {
+                step,
+                failure: failure.map(str::to_owned),
+                took,
+                run,
+            }
+        };
+        let text = report(
+            &[row("one", None), row("two", Some("why"))],
+            Duration::from_secs(2),
         );
-    }
-
-    fn failing_at(failing: Step, fail_fast: bool) -> Vec<StepVerdict> {
-        let steps = [Step::Fmt, Step::Tidy, Step::Clippy];
-        let rows = perform_all(&steps, fail_fast, |step| {
-            let verdict = if step == failing {
-                StepVerdict::Failed
-            } else {
-                StepVerdict::Passed
-            };
-            let outcome = Outcome {
-                verdict,
-                ..Outcome::not_run()
-            };
-            (outcome, Duration::ZERO)
-        });
-        rows.iter().map(|row| row.outcome.verdict).collect()
-    }
-
-    #[test]
-    fn a_failure_stops_the_rest_only_where_that_was_asked_for() {
-        use StepVerdict::{Failed, NotRun, Passed};
-        assert_eq!(failing_at(Step::Tidy, false), [Passed, Failed, Passed]);
-        assert_eq!(failing_at(Step::Tidy, true), [Passed, Failed, NotRun]);
-        assert_eq!(failing_at(Step::Mutants, true), [Passed, Passed, Passed]);
-    }
-
-    #[test]
-    fn the_listing_names_every_step_on_a_line() {
-        let listing = listing();
-        assert_eq!(listing.lines().count(), 23);
-        assert!(listing.contains("\ntest-release "));
+        assert!(text.contains("skipped: a, because b\n"), "{text}");
+        assert!(
+            text.contains("1 passed, 1 failed, 2 skipped, 2 s\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("failed: two: why\n"), "{text}");
     }
 }

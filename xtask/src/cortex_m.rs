@@ -84,14 +84,6 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run.run(root).map_err(|message| explained(&message))
 }
 
-/// Fails with the reason if the machine lacks a tool to build and run the program for `processor`.
-pub(crate) fn present(root: &Path, processor: Processor) -> Result<(), String> {
-    if !is_installed(EMULATOR) {
-        return Err(format!("there is no {EMULATOR}"));
-    }
-    toolchain::ensure_target(root, processor.target())
-}
-
 /// Prints the size of a program with the exact queue alone: once with a sorted queue only, and once with the far wheel
 /// in front of it.
 fn size(root: &Path, processor: Processor) -> Result<(), String> {
@@ -146,20 +138,6 @@ pub(crate) fn build(root: &Path, processor: Processor) -> Invocation {
         .args(&["--target", processor.target()])
         .arg("--target-dir")
         .arg(files::target(root).display().to_string())
-}
-
-/// Returns the command lines that check the program's format and its lints.
-pub(crate) fn lint(root: &Path) -> [Invocation; 2] {
-    let manifest = ["--manifest-path", MANIFEST];
-    [
-        Invocation::cargo(&["fmt", "--check"]).args(&manifest),
-        Invocation::cargo(&["clippy", "--release"])
-            .args(&manifest)
-            .args(&["--target", Processor::CortexM3.target()])
-            .arg("--target-dir")
-            .arg(files::target(root).display().to_string())
-            .deny_warnings(),
-    ]
 }
 
 fn image(root: &Path, processor: Processor, program: &str) -> PathBuf {

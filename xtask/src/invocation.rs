@@ -48,13 +48,6 @@ impl Invocation {
         Self::new("cargo").args(arguments)
     }
 
-    /// Returns a command line for cargo of another toolchain, through rustup.
-    pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Self {
-        Self::new("cargo")
-            .arg(format!("+{toolchain}"))
-            .args(arguments)
-    }
-
     pub(crate) fn arg(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
         self
@@ -86,11 +79,6 @@ impl Invocation {
         self.arguments = before.chain(own).collect();
         self.program = program.into();
         self
-    }
-
-    /// Has the program run on the first processor that this process may use.
-    pub(crate) fn on_one_cpu(self) -> Self {
-        self.on_cpu(0)
     }
 
     /// Has the program run on one of the processors that this process may use: the `lane`th if there are enough.
@@ -373,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_line_is_shown_as_it_could_be_typed() {
-        let line = Invocation::cargo_of("nightly", &["test"])
+        let line = Invocation::cargo(&["+nightly", "test"])
             .packages(&["a", "b"])
             .arg("--flag=two words")
             .variable("RUSTFLAGS", "--cfg loom");

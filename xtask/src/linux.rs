@@ -51,7 +51,7 @@ struct Emulator {
 }
 
 impl LinuxKind {
-    pub(crate) const fn target(self) -> &'static str {
+    const fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-gnu",
             Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
@@ -104,7 +104,7 @@ impl LinuxKind {
     }
 
     /// Fails with the reason if the machine lacks a tool to build and execute programs of this kind.
-    pub(crate) fn present(self, root: &Path) -> Result<(), String> {
+    fn present(self, root: &Path) -> Result<(), String> {
         let programs = [
             self.linker().map(|(program, _)| program),
             self.emulator().map(|emulator| emulator.program),
@@ -121,7 +121,7 @@ impl LinuxKind {
     }
 
     /// Returns the command lines of the part of the suites that takes seconds.
-    pub(crate) fn fast(self) -> Vec<Invocation> {
+    fn fast(self) -> Vec<Invocation> {
         let library = self.any_host();
         if self.emulator().is_some() {
             return vec![library];
@@ -130,9 +130,8 @@ impl LinuxKind {
     }
 
     /// Returns the command line of the tests of what every host promises.
-    pub(crate) fn any_host(self) -> Invocation {
+    fn any_host(self) -> Invocation {
         self.test(&["tickless"], &["--test", "any_host"])
-            .args(&WITHOUT_WORLDS)
     }
 
     /// Returns the command lines of all suites.
@@ -174,11 +173,6 @@ impl LinuxKind {
         line
     }
 }
-
-/// The options for tests of the library that execute no world of the simulator: the simulator is built in a fifth of
-/// the time if it is not optimised.
-pub(crate) const WITHOUT_WORLDS: [&str; 2] =
-    ["--config", "profile.dev.package.tickless-sim.opt-level=0"];
 
 /// The packages on which the library depends.
 const BELOW: [&str; 3] = ["tickless-link", "tickless-core", "tickless-sched"];

@@ -90,11 +90,6 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     run(root, &names, jobs)
 }
 
-/// Tries all mutants, as a step of the check.
-pub(crate) fn run_all(root: &Path) -> Result<(), String> {
-    run(root, &switches::names(root)?, processors())
-}
-
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -17,8 +17,6 @@ use crate::workspace::Workspace;
 
 /// The file that holds the cases of a module.
 const FILE: &str = "/fuzz.rs";
-/// The package that replaces the atomics. The cases cannot be built without it.
-const CHECKER: &str = "shuttle";
 /// The largest number of schedules: it is more than a user waits for, and small enough that the largest seed is still a
 /// number of 64 bits.
 const MANY: u64 = 1 << 40;
@@ -168,12 +166,6 @@ fn chosen(all: &[Cases], wanted: Option<&str>) -> Result<Vec<Cases>, String> {
     Ok(found)
 }
 
-/// Returns the command that builds the dependencies of the cases outside the project. If it fails, the network is
-/// missing and no case is at fault.
-pub(crate) fn build_checker() -> Invocation {
-    under_shuttle(&["build", "-p", CHECKER])
-}
-
 /// Returns the command line that runs the cases of one package, or only the wanted case.
 pub(crate) fn line(cases: &Cases, wanted: Option<&str>, share: Share) -> Invocation {
     under_shuttle(&["test", "-p", &cases.package, "--lib"])
@@ -219,12 +211,6 @@ impl Tally {
             "{wanted} schedules of {cases} cases were to run, but {} of {} did: is every fuzz.rs compiled?",
             self.schedules, self.cases
         ))
-    }
-}
-
-impl Cases {
-    pub(crate) fn len(&self) -> u64 {
-        self.names.len() as u64
     }
 }
 
@@ -278,7 +264,7 @@ mod tests {
     #[test]
     fn one_case_can_be_run_alone() {
         let only = chosen(&found(), Some("second")).unwrap();
-        assert_eq!(only[0].len(), 1);
+        assert_eq!(only[0].names.len(), 1);
         assert_eq!(
             line(&only[0], Some("second"), SHARE).to_string(),
             "RUSTFLAGS=\"--cfg shuttle\" TICKLESS_FUZZ_SCHEDULES=10 TICKLESS_FUZZ_SEED=7 cargo test -p one --lib \

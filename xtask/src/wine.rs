@@ -11,7 +11,6 @@ use std::path::Path;
 use clap::Args;
 
 use crate::invocation::{Invocation, is_installed};
-use crate::linux::WITHOUT_WORLDS;
 use crate::toolchain;
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
@@ -39,9 +38,9 @@ __declspec(dllexport) int __stdcall ProcessPrng(unsigned char *buffer, unsigned 
 /// first build takes minutes, and the first start of wine half a minute.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Runs only the tests, without the measurement.
+    /// Runs only the tests that take seconds.
     #[arg(long)]
-    tests: bool,
+    fast: bool,
 }
 
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
@@ -50,15 +49,15 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
         return Ok(());
     }
     make_random(root)?;
-    run(root, &suite(root))?;
-    if arguments.tests {
-        return Ok(());
+    if arguments.fast {
+        return run(root, &fast(root));
     }
+    run(root, &suite(root))?;
     run(root, &lateness(root))
 }
 
 /// Fails with the reason if the machine lacks a tool.
-pub(crate) fn present(root: &Path) -> Result<(), String> {
+fn present(root: &Path) -> Result<(), String> {
     for program in ["wine", COMPILER] {
         if !is_installed(program) {
             return Err(format!("there is no {program}"));
@@ -99,11 +98,9 @@ fn suite(root: &Path) -> Invocation {
     )
 }
 
-/// Prepares the files that the programs need under wine, and returns the command of the tests that take seconds.
-pub(crate) fn fast(root: &Path) -> Result<Invocation, String> {
-    make_random(root)?;
-    let tests = ["test", "-p", "tickless", "--test", "any_host"];
-    Ok(by_wine(root, &tests).args(&WITHOUT_WORLDS))
+/// Returns the command of the tests that take seconds.
+fn fast(root: &Path) -> Invocation {
+    by_wine(root, &["test", "-p", "tickless", "--test", "any_host"])
 }
 
 /// Returns the command of the measurement.

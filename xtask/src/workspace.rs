@@ -25,6 +25,7 @@ pub(crate) struct Package {
     /// The registry or repository that the package came from; `None` for a path.
     pub(crate) source: Option<String>,
     pub(crate) license: Option<String>,
+    #[cfg(test)]
     pub(crate) rust_version: Option<String>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
@@ -118,11 +119,6 @@ impl Workspace {
             .strip_prefix(&self.workspace_root)
             .unwrap_or(directory);
         format!("{}/", relative.display())
-    }
-
-    /// Splits `wanted` into the names that are members and the names that are not members yet.
-    pub(crate) fn present<'n>(&self, wanted: &[&'n str]) -> (Vec<&'n str>, Vec<&'n str>) {
-        wanted.iter().partition(|name| self.member(name).is_some())
     }
 
     /// Returns the identities of all packages that `roots` need in order to be built, including the roots. Packages
@@ -262,15 +258,6 @@ mod tests {
             "crates/link/"
         );
         assert!(sample.member("foreign").is_none());
-    }
-
-    #[test]
-    fn names_of_the_future_are_set_apart() {
-        let sample = workspace(&[library("link", json!([]))], &[], &[]);
-        assert_eq!(
-            sample.present(&["link", "core"]),
-            (vec!["link"], vec!["core"])
-        );
     }
 
     #[test]

@@ -37,7 +37,7 @@ const REGISTRY: &str = concat!(
 );
 
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
-    let workspace = run.workspace()?;
+    let workspace = &run.workspace()?;
     let mut faults = walls::breaches(workspace);
     faults.extend(faults_of_packages(workspace));
     run.note(&format!(

@@ -54,7 +54,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         let target = files::target(run.root()).display().to_string();
         let test = Invocation::cargo(&["test", "--all-features", "--lib", "--tests"]);
         let test = test.args(&["--manifest-path", &manifest, "--target-dir", &target]);
-        run.invoke_tests(&test)?;
+        run.invoke(&test)?;
     }
     Ok(())
 }

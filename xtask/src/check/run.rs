@@ -1,43 +1,37 @@
-//! The context of a step: a directory in which it runs command lines, and a way to report a skip.
+//! One step while it runs: it shows each line, watches its output, and remembers what was skipped and what failed.
 
-use std::cell::OnceCell;
+use std::collections::VecDeque;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::disk::Plan;
-use super::summary::{Cause, Outcome, StepVerdict};
-use super::testing::Programs;
-use crate::invocation::{Captured, Invocation};
+use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// The time without output after which a test run counts as hung. Building a crate takes minutes on a busy machine.
-const SILENCE: Duration = Duration::from_secs(15 * 60);
+/// The time without output after which what a line waits for is killed. A model that is explored whole prints nothing
+/// for half an hour on a busy machine.
+const SILENCE: Duration = Duration::from_secs(60 * 60);
+/// The number of lines that the end of the check shows of the output of a line that failed.
+const SHOWN: usize = 60;
 
-/// One step while it runs.
 #[derive(Debug)]
 pub(super) struct Run<'r> {
     root: &'r Path,
-    plan: Plan,
-    workspace: OnceCell<Workspace>,
-    skips: Vec<String>,
-    spent: Vec<(String, Duration)>,
-    finds: Vec<String>,
-    causes: Vec<Cause>,
-    did_something: bool,
+    /// True if nothing is kept for the next change of a crate, because there is nothing of this kind.
+    is_fresh: bool,
+    pub(super) skips: Vec<String>,
+    pub(super) finds: Vec<String>,
+    /// The lines that failed, each with the end of its output.
+    pub(super) causes: Vec<(String, String)>,
 }
 
 impl<'r> Run<'r> {
-    pub(super) const fn new(root: &'r Path, plan: Plan) -> Self {
+    pub(super) const fn new(root: &'r Path, is_fresh: bool) -> Self {
         Self {
             root,
-            plan,
-            workspace: OnceCell::new(),
+            is_fresh,
             skips: Vec::new(),
-            spent: Vec::new(),
             finds: Vec::new(),
             causes: Vec::new(),
-            did_something: false,
         }
     }
 
@@ -45,102 +39,53 @@ impl<'r> Run<'r> {
         self.root
     }
 
-    /// Returns cargo's description of the workspace. Cargo runs at the first call, so a step that never calls this
-    /// needs no manifest.
-    pub(super) fn workspace(&self) -> Result<&Workspace, String> {
-        if let Some(workspace) = self.workspace.get() {
-            return Ok(workspace);
-        }
-        let workspace = Workspace::load(self.root)?;
-        Ok(self.workspace.get_or_init(|| workspace))
+    /// Returns cargo's description of the workspace.
+    pub(super) fn workspace(&self) -> Result<Workspace, String> {
+        Workspace::load(self.root)
+    }
+
+    /// Shows and runs a line for the shell.
+    pub(super) fn shell(&mut self, line: &str) -> Result<(), String> {
+        println!("   $ {line}");
+        let shell = Invocation::new("sh").args(&["-c", line]);
+        self.watched(&shell)
+            .map_err(|_status| format!("`{line}` failed"))
     }
 
     /// Shows and runs a command line.
     pub(super) fn invoke(&mut self, line: &Invocation) -> Result<(), String> {
-        let line = &self.announce(line);
-        self.timed(line, |root| line.run(root))
+        println!("   $ {line}");
+        self.watched(line)
     }
 
-    /// Shows and runs `lines` one after another, and `others` at the same time. The output of the others is shown after
-    /// that of the lines. Each of the two stops at its first failure.
-    pub(super) fn invoke_beside(
-        &mut self,
-        lines: &[Invocation],
-        others: &[Invocation],
-    ) -> Result<(), String> {
-        let (root, plan) = (self.root, self.plan);
-        thread::scope(|threads| {
-            let beside = threads.spawn(move || capture_all(root, plan, others));
-            let result = lines.iter().try_for_each(|line| self.invoke(line));
-            let ended = beside
-                .join()
-                .map_err(|_panic| "the command lines beside could not be watched")?;
-            let mut failure = Ok(());
-            for (line, captured, took) in ended {
-                let (output, ending) = match captured {
-                    Ok(captured) => (captured.stderr + &captured.stdout, captured.result),
-                    Err(message) => (String::new(), Err(message)),
-                };
-                self.show_run(&line, &output, took);
-                if let Err(message) = ending {
-                    self.show_at_the_end(line.to_string(), output);
-                    failure = Err(message);
-                }
+    /// Runs a command line, and remembers its skips and, if it fails, the end of its output.
+    fn watched(&mut self, line: &Invocation) -> Result<(), String> {
+        let line = if self.is_fresh {
+            // Nor are there backtraces to be read: what fails says in which line.
+            let line = line.clone().variable("CARGO_INCREMENTAL", "0");
+            line.variable("CARGO_PROFILE_DEV_DEBUG", "none")
+        } else {
+            line.clone()
+        };
+        let mut last = Output::default();
+        let skips = &mut self.skips;
+        let result = line.run_watched_whole(self.root, SILENCE, |line| {
+            if let Some((_, skip)) = line.split_once("skipped: ")
+                && skip.contains(", because ")
+            {
+                skips.push(skip.to_owned());
             }
-            result.and(failure)
-        })
-    }
-
-    /// Shows a command line that ran for `took` in parallel with others, with its output.
-    pub(super) fn show_run(&mut self, line: &Invocation, output: &str, took: Duration) {
-        self.announce(line);
-        print!("{output}");
-        self.spent.push((line.to_string(), took));
-    }
-
-    /// Shows and runs a command line, and passes each line of its standard output to `watch`.
-    pub(super) fn invoke_watched(
-        &mut self,
-        line: &Invocation,
-        watch: impl FnMut(&str),
-    ) -> Result<(), String> {
-        let line = &self.announce(line);
-        self.timed(line, |root| line.run_watched(root, watch))
-    }
-
-    /// Shows and runs a command line of `cargo test`, and records the skips of its tests and the time of each program.
-    pub(super) fn invoke_tests(&mut self, line: &Invocation) -> Result<(), String> {
-        self.invoke_tests_watched(line, SILENCE, |_, _| ())
-    }
-
-    /// Runs tests like [`invoke_tests`](Self::invoke_tests), and passes each line of both outputs to `watch`, with the
-    /// name of the program that runs. A program that prints nothing for `silence` counts as hung.
-    pub(super) fn invoke_tests_watched(
-        &mut self,
-        line: &Invocation,
-        silence: Duration,
-        mut watch: impl FnMut(&str, &str),
-    ) -> Result<(), String> {
-        let line = self.announce(line);
-        let mut programs = Programs::new();
-        let result = line.run_watched_whole(self.root, silence, |line| {
-            programs.watch(line);
-            watch(programs.current(), line);
+            last.add(line);
         });
-        let results = programs.finish();
-        self.spent.extend(results.spent);
-        self.skips.extend(results.skips);
         if result.is_err() {
-            self.causes.extend(results.failed);
+            self.show_at_the_end(line.to_string(), last.text());
         }
         result
     }
 
-    fn timed<T>(&mut self, line: &Invocation, perform: impl FnOnce(&Path) -> T) -> T {
-        let started = Instant::now();
-        let result = perform(self.root);
-        self.spent.push((line.to_string(), started.elapsed()));
-        result
+    /// Shows a command line that ran for `took` in parallel with others, with its output.
+    pub(super) fn show_run(&mut self, line: &Invocation, output: &str, took: Duration) {
+        println!("   $ {line}\n{output}   {:.1} s", took.as_secs_f64());
     }
 
     /// Records that `what` was skipped because of `reason`.
@@ -150,139 +95,80 @@ impl<'r> Run<'r> {
         self.skips.push(skip);
     }
 
-    /// Records a finding that does not fail the check, and that the end of the check shows prominently.
-    pub(super) fn find(&mut self, text: &str) {
-        self.finds.push(text.to_owned());
-    }
-
     /// Has the end of the check show the output of something that failed.
     pub(super) fn show_at_the_end(&mut self, what: String, output: String) {
-        self.causes.push(Cause { what, output });
+        self.causes.push((what, output));
     }
 
     /// Prints a text that is neither a result nor a skip.
     pub(super) fn note(&self, text: &str) {
         println!("   {text}");
     }
+}
 
-    /// Returns the outcome of the step, with its skips.
-    pub(super) fn finish(self, result: &Result<(), String>) -> Outcome {
-        let verdict = match result {
-            Err(_) => StepVerdict::Failed,
-            Ok(()) if self.skips.is_empty() => StepVerdict::Passed,
-            Ok(()) if self.did_something => StepVerdict::Partial,
-            Ok(()) => StepVerdict::Skipped,
-        };
-        Outcome {
-            verdict,
-            skips: self.skips,
-            spent: self.spent,
-            finds: self.finds,
-            causes: self.causes,
-            failure: result.clone().err().unwrap_or_default(),
+/// The end of the output of a line, and what each failed test printed.
+#[derive(Debug, Default)]
+struct Output {
+    failures: Vec<String>,
+    is_failure: bool,
+    last: VecDeque<String>,
+}
+
+impl Output {
+    fn add(&mut self, line: &str) {
+        // The harness lists what failed tests printed, and their names, between these two lines.
+        self.is_failure =
+            (self.is_failure || line == "failures:") && !line.starts_with("test result:");
+        if self.is_failure && self.failures.len() < SHOWN {
+            self.failures.push(line.to_owned());
+        }
+        self.last.push_back(line.to_owned());
+        if self.last.len() > SHOWN {
+            self.last.pop_front();
         }
     }
 
-    /// Shows the command line in the form in which it will run.
-    fn announce(&mut self, line: &Invocation) -> Invocation {
-        self.did_something = true;
-        let line = planned(self.plan, line);
-        println!("   $ {line}");
-        line
-    }
-}
-
-/// Returns the command line in the form in which it runs by `plan`.
-fn planned(plan: Plan, line: &Invocation) -> Invocation {
-    match plan {
-        Plan::Roomy => line.clone(),
-        // Nor are there backtraces to be read: what fails says in which line.
-        Plan::Fresh | Plan::Lean => line
-            .clone()
-            .variable("CARGO_INCREMENTAL", "0")
-            .variable("CARGO_PROFILE_DEV_DEBUG", "none"),
-    }
-}
-
-/// Runs `lines` one after another until one fails, and returns those that ran, with the time that each took.
-fn capture_all(
-    root: &Path,
-    plan: Plan,
-    lines: &[Invocation],
-) -> Vec<(Invocation, Result<Captured, String>, Duration)> {
-    let mut ended = Vec::new();
-    for line in lines {
-        let started = Instant::now();
-        let captured = planned(plan, line).capture(root);
-        let passed = captured
-            .as_ref()
-            .is_ok_and(|captured| captured.result.is_ok());
-        ended.push((line.clone(), captured, started.elapsed()));
-        if !passed {
-            break;
+    fn text(self) -> String {
+        if self.failures.is_empty() {
+            return self.last.into_iter().collect::<Vec<_>>().join("\n");
         }
+        self.failures.join("\n")
     }
-    ended
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{Plan, Run};
-    use crate::check::summary::StepVerdict;
-    use crate::invocation::Invocation;
+    use super::{Output, Run, SHOWN};
 
     #[test]
-    fn a_skip_is_whole_or_partial_and_a_failure_outweighs_it() {
-        let new = || Run::new(Path::new("."), Plan::Roomy);
-        assert_eq!(new().finish(&Ok(())).verdict, StepVerdict::Passed);
-
-        let mut skipped = new();
-        skipped.skip("miri", "there is none");
-        let skipped = skipped.finish(&Ok(()));
-        assert_eq!(skipped.verdict, StepVerdict::Skipped);
-        assert_eq!(skipped.skips, ["miri, because there is none"]);
-
-        let mut partial = new();
-        partial.skip("the bare target", "there is none");
-        partial.invoke(&Invocation::new("true")).unwrap();
-        assert_eq!(partial.spent[0].0, "true");
-        assert_eq!(partial.finish(&Ok(())).verdict, StepVerdict::Partial);
-
-        let mut lean = Run::new(Path::new("."), Plan::Lean);
-        lean.invoke(&Invocation::new("true")).unwrap();
+    fn skips_and_failures_are_read_from_the_output() {
+        let mut run = Run::new(Path::new("."), false);
         assert_eq!(
-            lean.spent[0].0,
-            "CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none true"
+            run.shell("echo skipped: a, because b; echo skipped: c"),
+            Ok(())
         );
+        assert_eq!(run.skips, ["a, because b"]);
+        assert!(run.shell("echo why; exit 3").is_err());
+        assert_eq!(run.causes.len(), 1);
+        assert_eq!(run.causes[0].1, "why");
+    }
 
-        for (line, others, expected, shown) in [
-            ("true", ["true", "true"], Ok(()), 3),
-            (
-                "true",
-                ["false", "true"],
-                Err("`false` failed: exit status: 1".into()),
-                2,
-            ),
-            (
-                "false",
-                ["true", "true"],
-                Err("`false` failed: exit status: 1".into()),
-                3,
-            ),
+    #[test]
+    fn failed_tests_are_shown_rather_than_the_end() {
+        let mut output = Output::default();
+        for line in [
+            "running 1 test",
+            "failures:",
+            "it is 2",
+            "test result: FAILED",
         ] {
-            let mut run = new();
-            let beside = run.invoke_beside(&[Invocation::new(line)], &others.map(Invocation::new));
-            assert_eq!(beside, expected);
-            assert_eq!(run.spent.len(), shown);
+            output.add(line);
         }
-
-        let mut failed = new();
-        failed.skip("miri", "there is none");
-        assert_eq!(
-            failed.finish(&Err("broken".into())).verdict,
-            StepVerdict::Failed
-        );
+        for _ in 0..SHOWN {
+            output.add("noise");
+        }
+        assert_eq!(output.text(), "failures:\nit is 2");
     }
 }

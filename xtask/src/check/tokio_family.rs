@@ -164,7 +164,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     fs::write(place.join("src/lib.rs"), "").map_err(failed)?;
     fs::write(place.join("Cargo.toml"), manifest).map_err(failed)?;
     for own in [false, true] {
-        run.invoke_tests(&line(run.root(), &place, own))?;
+        run.invoke(&line(run.root(), &place, own))?;
     }
     Ok(())
 }
