@@ -14,7 +14,6 @@
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
 //! | `linux` | runs the suites on other kinds of Linux: AArch64 and riscv64 by qemu-user, i686 and musl natively |
 //! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
-//! | `hunt` | draws executors and their ends, ten minutes unless told otherwise |
 //! | `repeat` | runs the tests over and over, for those that fail now and then |
 //! | `wine` | runs what every host promises on Windows, under wine |
 //!
@@ -34,7 +33,6 @@ use clap::{Parser, Subcommand};
 mod check;
 mod cortex_m;
 mod files;
-mod hunt;
 mod invocation;
 mod kernel;
 mod linux;
@@ -67,7 +65,6 @@ enum Task {
     Kernel(kernel::Arguments),
     Linux(linux::Arguments),
     Soak(soak::Arguments),
-    Hunt(hunt::Arguments),
     Repeat(repeat::Arguments),
     Wine(wine::Arguments),
 }
@@ -83,7 +80,6 @@ fn main() -> ExitCode {
         Task::Kernel(arguments) => kernel::main(&root, &arguments),
         Task::Linux(arguments) => linux::main(&root, &arguments),
         Task::Soak(arguments) => soak::main(&root, &arguments),
-        Task::Hunt(arguments) => hunt::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),
         Task::Wine(arguments) => wine::main(&root, &arguments),
     });

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(
             shown,
             ["docs/SUMMARY.md:3: [H5] the link b.md leads nowhere: \
-                 write the path of a tracked file, relative to this one"]
+                 write the path of a tracked file, relative to this one, and the name of a heading"]
         );
     }
 

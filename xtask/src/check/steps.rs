@@ -436,6 +436,16 @@ pub(super) const STEPS: &[Step] = &[
              -p tickless-sched --lib --profile loom --target-dir target/loom -- model::",
         )],
     },
+    // The order in which threads run differs from run to run, so this finds what the tests of the check do not.
+    Step {
+        name: "hunt",
+        about: "executors, their ends, aborts and wakes, drawn for ten minutes",
+        share: OnRequest,
+        parts: &[Line(
+            "TICKLESS_HUNT_SEED=${TICKLESS_HUNT_SEED:-1} TICKLESS_HUNT_SECONDS=${TICKLESS_HUNT_SECONDS:-600} \
+             cargo test --release -p tickless --test hunt -- --nocapture",
+        )],
+    },
     Step {
         name: "mutants",
         about: "each rule broken on purpose is noticed (cargo xtask mutants)",

@@ -46,18 +46,46 @@ pub(super) fn links(tree: &Tree, report: &mut Report<'_>) {
                 continue;
             };
             for target in targets(&without_code(line)) {
-                let found = relative(&file.path, target).is_some_and(|path| tree.contains(&path));
-                if !found {
+                if !leads_somewhere(tree, &file.path, target) {
                     report.error(
                         &file.path,
                         number,
                         format!("the link {target} leads nowhere"),
-                        "write the path of a tracked file, relative to this one",
+                        "write the path of a tracked file, relative to this one, and the name of a heading",
                     );
                 }
             }
         }
     }
+}
+
+/// Returns true if `target` in the file at `from` is a file or directory, with a heading of that name if it names one.
+fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
+    let (path, name) = target.split_once('#').unwrap_or((target, ""));
+    let path = if path.is_empty() {
+        Some(from.to_owned())
+    } else {
+        relative(from, path)
+    };
+    let Some(path) = path.filter(|path| tree.contains(path)) else {
+        return false;
+    };
+    let is_page = path.ends_with(".md") && !name.is_empty();
+    let page = tree.file(&path).filter(|_| is_page);
+    page.is_none_or(|page| {
+        let mut kinds = kinds(&page.text);
+        kinds.any(|line| matches!(line, Line::Heading(title) if anchor(title) == name))
+    })
+}
+
+/// Returns the name by which links reach a heading.
+fn anchor(title: &str) -> String {
+    let part = |letter: char| match letter {
+        ' ' => Some('-'),
+        letter if letter.is_alphanumeric() || "-_".contains(letter) => Some(letter),
+        _ => None,
+    };
+    title.to_lowercase().chars().filter_map(part).collect()
 }
 
 /// The table of contents of the book, which `book.toml` builds from the pages under `docs`.
@@ -128,9 +156,7 @@ fn targets(line: &str) -> Vec<&str> {
             let end = rest.find([')', ' ']).unwrap_or(rest.len());
             rest[..end].trim_matches(['<', '>'])
         })
-        .filter(|target| {
-            !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('#')
-        })
+        .filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
         .collect()
 }
 
@@ -188,10 +214,10 @@ mod tests {
     #[test]
     fn links_lead_to_files_and_directories() {
         let page = "# Page\n\
-            [good](b.md), [part](b.md#x), [up](../README.md), [top](/docs/b.md), [dir](../docs)\n\
+            [good](b.md), [part](b.md#b), [up](../README.md), [top](/docs/b.md), [dir](../docs)\n\
             [far](https://example.org/x.md) [here](#page) `[code](no.md)`\n\
             ```\n[fenced](no.md)\n```\n\
-            [bad](no.md) and [good](b.md)\n\
+            [bad](no.md) and [good](b.md) [none](b.md#x)\n\
             [out](../../x)\n\
             [def]: no.md\n";
         let found = of_tree(
@@ -203,7 +229,7 @@ mod tests {
             ],
         );
         let lines: Vec<usize> = found.into_iter().map(|(_, line)| line).collect();
-        assert_eq!(lines, [7, 8, 9]);
+        assert_eq!(lines, [7, 7, 8, 9]);
     }
 
     #[test]

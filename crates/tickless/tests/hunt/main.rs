@@ -10,7 +10,8 @@
 //!
 //! The system chooses the order of the threads, so a seed repeats the random choices and not the run.
 //!
-//! `cargo xtask hunt` runs this test for as long as its user likes, `cargo test` for some seconds.
+//! `cargo xtask check --only hunt` runs this test for ten minutes, or for `TICKLESS_HUNT_SECONDS`, `cargo test` for some
+//! seconds.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -123,6 +124,9 @@ fn watch() {
 
 fn replay(what: &str) -> ! {
     let seed = SEED.load(Ordering::SeqCst);
-    eprintln!("{what}: cargo xtask hunt --seed {seed} --rounds 1000");
+    eprintln!(
+        "{what}: TICKLESS_HUNT_SEED={seed} TICKLESS_HUNT_AGAIN=1000 \
+         cargo test --release -p tickless --test hunt -- --nocapture"
+    );
     std::process::exit(2);
 }
