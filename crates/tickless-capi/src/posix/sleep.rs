@@ -1,6 +1,6 @@
 //! Sleeps on a POSIX clock.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 
 use crate::errno::{Errno, answer};
 use crate::posix::times::{clock, nanos};
@@ -15,23 +15,23 @@ const EXACT: u64 = 1;
 /// would spend more processor time in each sleep.
 #[inline]
 pub fn sleep_exactly<R>(duration: Option<u64>, sleep: impl FnOnce() -> R) -> R {
-    // The call itself: the result of the C library's function is an `int`, too short for a slack of seconds.
-    // SAFETY: no pointers.
-    let slack = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) };
     // None if the process may not ask.
-    let slack = u64::try_from(slack).unwrap_or(EXACT);
+    let slack = u64::try_from(control(libc::PR_GET_TIMERSLACK, 0)).unwrap_or(EXACT);
     if slack <= EXACT || duration.is_some_and(|nanos| nanos < slack) {
         return sleep();
     }
-    set_slack(EXACT);
+    // Sleeps are less exact if it fails.
+    control(libc::PR_SET_TIMERSLACK, EXACT);
     let result = sleep();
-    set_slack(slack);
+    control(libc::PR_SET_TIMERSLACK, slack);
     result
 }
 
-fn set_slack(nanos: u64) {
-    // SAFETY: no pointers. Sleeps are less exact if it fails.
-    let _result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) };
+/// Calls `prctl`, with all arguments that the system takes.
+fn control(option: c_int, argument: u64) -> c_long {
+    // The call itself: the result of the C library's function is an `int`, too short for a slack of seconds.
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_prctl, option, argument, 0_u64, 0_u64, 0_u64) }
 }
 
 /// Sleeps for a duration, or until a time. If a signal handler ends the sleep, writes the rest of the duration.

@@ -603,11 +603,11 @@ static void function(union sigval argument) {
     pthread_exit(NULL);
 }
 
-static void wait_for_function(void) {
+static void wait_for_function(sem_t *posted) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 60;
-    while (sem_timedwait(&notified, &until) == -1 && errno == EINTR) {
+    while (sem_timedwait(posted, &until) == -1 && errno == EINTR) {
     }
 }
 
@@ -628,7 +628,7 @@ static void threads_are_started(void) {
     IS(create(CLOCK_REALTIME, &event, &id), 0);
     pthread_attr_destroy(&attributes);
     IS(set(id, 0, &to, NULL), 0);
-    for (i = 0; i < 5; i++) wait_for_function();
+    for (i = 0; i < 5; i++) wait_for_function(&notified);
     IS(set(id, 0, &off, NULL), 0);
     IS(of_function == &place, 1);
     IS(stack_size, 300 * 4096);
@@ -679,6 +679,8 @@ static void children_have_none(void) {
 #endif
 
 #ifndef __SANITIZE_THREAD__
+/* Another than `notified`, which threads that were started before may still post. */
+static sem_t forked;
 static id_type forking;
 static int of_child;
 
@@ -696,7 +698,7 @@ static void forks(union sigval argument) {
     }
     of_child = -1;
     IS(waitpid(child, &of_child, 0), child);
-    sem_post(&notified);
+    sem_post(&forked);
 }
 
 /* The child has the thread of the function alone, and is a process with timers of its own. */
@@ -707,10 +709,11 @@ static void functions_fork(void) {
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_THREAD;
     event.sigev_notify_function = forks;
+    sem_init(&forked, 0, 0);
     IS(create(CLOCK_MONOTONIC, &event, &forking), 0);
     for (i = 0; i < 3; i++) {
         IS(set(forking, 0, &to, NULL), 0);
-        wait_for_function();
+        wait_for_function(&forked);
         IS(of_child, 0);
     }
     IS(delete(forking), 0);
