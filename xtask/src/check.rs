@@ -221,7 +221,8 @@ fn changed(run: &mut Run<'_>) -> Result<(), String> {
     let tree = Invocation::new("sh").args(&["-c", &tree]).capture(root)?;
     tree.result?;
     let tree = tree.stdout.trim().to_owned();
-    let before = std::fs::read_to_string(&kept).unwrap_or_default();
+    // In a new clone nothing has passed yet: there, what the last commit has counts as tested.
+    let before = std::fs::read_to_string(&kept).unwrap_or_else(|_| "HEAD".to_owned());
     let names = Invocation::new("git")
         .args(&["diff", "--name-only", before.trim(), &tree])
         .capture(root)?;
