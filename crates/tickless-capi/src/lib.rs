@@ -33,6 +33,8 @@ mod handshake;
 #[cfg(not(loom))]
 mod head;
 #[cfg(not(loom))]
+pub mod main_thread;
+#[cfg(not(loom))]
 mod operations;
 #[cfg(not(loom))]
 mod place;

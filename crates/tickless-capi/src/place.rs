@@ -30,6 +30,7 @@ use tickless::{Driver, Turn, Unparker, Worker};
 use crate::clock::put;
 use crate::errno::{Errno, answer, counted};
 use crate::head::{Head, State};
+use crate::main_thread;
 use crate::registry::Registry;
 
 /// The object that runs a thread's timers.
@@ -159,6 +160,7 @@ pub(crate) unsafe fn make<T>(
         if made.is_null() || !made.is_aligned() {
             return Err(Errno::INVAL);
         }
+        main_thread::notice_end();
         let at_work = AtWork::begin()?;
         if at_work.here().is_ok() {
             return Err(Errno::EXIST);

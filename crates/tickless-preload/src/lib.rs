@@ -92,6 +92,7 @@ extern "C" fn loaded() {
     for next in all {
         next.look_up();
     }
+    tickless_capi::main_thread::notice_end();
 }
 
 /// Calls the C library's function of this name, or fails with `ENOSYS` if the C library has none.

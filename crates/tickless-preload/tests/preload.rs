@@ -69,6 +69,21 @@ fn many_timers_of_a_program_are_none_of_the_kernel() {
 }
 
 #[test]
+fn a_process_ends_when_its_last_thread_has_ended() {
+    if is_there("gcc") && is_there("timeout") {
+        let program = compile("tickless-preload/tests/c/main_ends.c", "main-ends");
+        for order in ["first", "then"] {
+            // What does not end blocks all other signals.
+            run(preloaded("timeout")
+                .args(["-s", "KILL", "60"])
+                .arg(&program)
+                .arg(order));
+        }
+        remove(&program);
+    }
+}
+
+#[test]
 fn timeout_ends_its_command() {
     if is_there("timeout") {
         let output = preloaded("timeout").args(["0.2", "sleep", "600"]).output();

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use tickless::hrtimer::Clock;
 
 use crate::errno::Errno;
+use crate::main_thread;
 use crate::posix::system::{Target, is_own_thread};
 use crate::posix::table::{How, Settings};
 
@@ -62,6 +63,7 @@ pub(super) unsafe fn settings(
         if event.function == 0 {
             return Err(Errno::INVAL);
         }
+        main_thread::note_threads();
         settings.function = event.function;
         // SAFETY: the caller says so.
         settings.attributes = unsafe { copy(event.attributes) };

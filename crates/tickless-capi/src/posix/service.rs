@@ -15,6 +15,7 @@ use tickless::{Unparker, Worker};
 
 use crate::clock::{monotonic, shown_by_kernel};
 use crate::errno::Errno;
+use crate::main_thread;
 use crate::operations::Operations;
 use crate::posix::deliver::{self, Next, RETRY};
 use crate::posix::table::{Table, TimerSlot};
@@ -73,14 +74,17 @@ pub(super) fn service() -> Result<&'static Service, Errno> {
 unsafe extern "C" fn forget() {
     // Relaxed, both: there is one thread.
     SERVICE.store(std::ptr::null_mut(), Ordering::Relaxed);
+    main_thread::forget();
     IS_STARTING.store(0, Ordering::Relaxed);
 }
 
 fn start() -> Result<&'static Service, Errno> {
     fork::watch(forget);
+    main_thread::notice_end();
     let (sender, receiver) = channel::<&'static Service>();
     let body = move || {
         let Ok(worker) = Worker::new() else { return };
+        main_thread::note_service();
         // Its closures note what is due on this thread.
         worker.set_helped(false);
         // Only here: a thread that the system refuses leaves nothing behind.
