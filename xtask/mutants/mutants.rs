@@ -4,9 +4,8 @@
 //! [`mutant!`](crate::mutant) into a condition of a copy of the sources. The variable `TICKLESS_MUTANT` arms one of
 //! these switches. `cargo xtask mutants` runs the suite once for each switch and demands that the suite fails.
 
-extern crate std;
-
-use std::sync::OnceLock;
+#[cfg(target_os = "none")]
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Every rule that can be broken, in the order in which `cargo xtask mutants` breaks them.
 ///
@@ -44,6 +43,10 @@ pub const NAMES: &[&str] = &[
     // Evaluation and programming.
     "soft-next-not-refreshed-b45",
     "first-not-reevaluated-when-later",
+    "first-a-little-earlier-not-armed-inv-1",
+    "equal-written-again-rearm-2",
+    "lazy-restart-writes-lazy-1",
+    "lazy-cancel-writes-lazy-2",
     "skip-equal-on-clock-set",
     "caller-not-kicked-b66",
     "restart-into-the-past-comes-first",
@@ -197,16 +200,44 @@ const fn same(left: &[u8], right: &[u8]) -> bool {
 /// # Panics
 ///
 /// Panics if the variable names a switch that [`NAMES`] does not list.
+#[cfg(not(target_os = "none"))]
 #[doc(hidden)]
 #[must_use]
 pub fn armed(index: usize) -> bool {
-    static ARMED: OnceLock<Option<usize>> = OnceLock::new();
-    let armed = ARMED.get_or_init(|| {
-        let name = std::env::var("TICKLESS_MUTANT").ok()?;
-        let index = NAMES.iter().position(|known| *known == name);
-        Some(index.expect("TICKLESS_MUTANT is in mutants::NAMES"))
-    });
-    *armed == Some(index)
+    extern crate std;
+    static ARMED: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    let named = || std::env::var("TICKLESS_MUTANT").ok().map(|name| place_of(&name));
+    *ARMED.get_or_init(named) == Some(index)
+}
+
+/// The index of the switch that is armed on a machine without variables.
+#[cfg(target_os = "none")]
+static ARMED: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Arms the switch of this name.
+///
+/// # Panics
+///
+/// Panics if [`NAMES`] does not list the name.
+#[cfg(target_os = "none")]
+pub fn arm(name: &str) {
+    // Relaxed: the kernel arms a switch before it starts its other CPUs.
+    ARMED.store(place_of(name), Ordering::Relaxed);
+}
+
+/// Returns true if the switch at `index` is armed.
+#[cfg(target_os = "none")]
+#[doc(hidden)]
+#[inline]
+#[must_use]
+pub fn armed(index: usize) -> bool {
+    // Relaxed: see `arm`.
+    ARMED.load(Ordering::Relaxed) == index
+}
+
+fn place_of(name: &str) -> usize {
+    let place = NAMES.iter().position(|known| *known == name);
+    place.expect("the armed switch is in mutants::NAMES")
 }
 
 /// `true` while the named rule is to be broken.

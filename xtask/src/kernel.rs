@@ -119,12 +119,32 @@ pub(crate) struct Settings {
     /// Lets the interrupt write the device itself, instead of a flush point.
     #[arg(long)]
     pub(crate) immediate: bool,
+    /// The switch that the kernel arms, where it has switches.
+    #[arg(skip)]
+    pub(crate) mutant: Option<String>,
     /// The processor of the host on which the emulator runs, counted among the processors that this process may use.
     #[arg(skip)]
     pub(crate) lane: usize,
     /// Runs only this test, or these, with commas between them. The kernel runs them in its own order.
     #[arg(value_name = "TEST")]
     pub(crate) test: Option<String>,
+}
+
+impl Settings {
+    /// Describes a run in which instructions are counted.
+    pub(crate) fn counted(arch: Arch, cpus: u32, test: Option<&str>) -> Self {
+        Self {
+            arch,
+            accel: Accel::Tcg,
+            cpus,
+            icount: true,
+            relative: false,
+            immediate: false,
+            mutant: None,
+            lane: 0,
+            test: test.map(str::to_owned),
+        }
+    }
 }
 
 /// A machine for which the kernel can be built.
@@ -524,6 +544,9 @@ fn parameters(settings: &Settings) -> String {
     if let Some(test) = &settings.test {
         words.push(format!("test={test}"));
     }
+    if let Some(mutant) = &settings.mutant {
+        words.push(format!("mutant={mutant}"));
+    }
     words.join(" ")
 }
 
@@ -599,19 +622,10 @@ pub(crate) fn explained(message: &str) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{Accel, Arch, Settings, code_of, emulation, explained, is_installed, parameters};
+    use super::{Arch, Settings, code_of, emulation, explained, is_installed, parameters};
 
     fn settings() -> Settings {
-        Settings {
-            arch: Arch::Aarch64,
-            accel: Accel::Tcg,
-            cpus: 4,
-            icount: true,
-            relative: false,
-            immediate: false,
-            lane: 0,
-            test: Some("soft".to_owned()),
-        }
+        Settings::counted(Arch::Aarch64, 4, Some("soft"))
     }
 
     #[test]

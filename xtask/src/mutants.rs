@@ -21,7 +21,9 @@ use self::patches::{Copy, Texts};
 use self::suite::Suite;
 use self::trial::{Outcome, Settings};
 use crate::files;
+use crate::kernel::Arch;
 
+mod kernel;
 pub(crate) mod patches;
 mod suite;
 mod switches;
@@ -40,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// runs them once unarmed, then once for each switch with TICKLESS_MUTANT=NAME until the first test fails. A test that
 /// takes more than 60 seconds counts as failed, and so does one that ends the process. The suite must refuse a name
 /// that it does not know. Exits with 1 if a mutant survives.
+///
+/// With --kernel the tests of the kernel are the suite: one image, whose parameter names the switch. docs/kernel.md
+/// names the mutants that no test there can notice, with the reasons: these alone have to survive.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Tries only these switches; all when none is given.
@@ -48,6 +53,9 @@ pub(crate) struct Arguments {
     /// The number of mutants tried at once; as many as there are processors by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    /// Runs the tests of the kernel on this machine, in place of the suite: instructions are counted, on four CPUs.
+    #[arg(long, value_enum, value_name = "MACHINE", num_args = 0..=1, default_missing_value = "aarch64")]
+    kernel: Option<Arch>,
     /// Shows the names of the switches, and breaks nothing.
     #[arg(long)]
     list: bool,
@@ -87,7 +95,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
     let names = chosen(&known, &arguments.names)?;
     let jobs = arguments.jobs.map_or_else(processors, usize::from);
-    run(root, &names, jobs)
+    run(root, &names, jobs, arguments.kernel)
 }
 
 fn processors() -> usize {
@@ -105,7 +113,10 @@ fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>, String> {
     Ok(names.to_vec())
 }
 
-fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
+/// Runs a suite with this switch armed, or with none, as one of the trials that run at the same time.
+type Trial<'r> = Box<dyn Fn(Option<&str>, usize) -> Result<Outcome, String> + Sync + 'r>;
+
+fn run(root: &Path, names: &[String], jobs: usize, kernel: Option<Arch>) -> Result<(), String> {
     let texts = texts(root)?;
     let patched = patches::patched(&texts).map_err(|stale| complaint(&stale))?;
     if let Some(name) = without_place(&patched, names).first() {
@@ -113,37 +124,54 @@ fn run(root: &Path, names: &[String], jobs: usize) -> Result<(), String> {
     }
     let copy = Copy::of(root);
     copy.update(root, &texts, &patched)?;
-    let suite = Suite::build(&copy.root)?;
-    println!("   unarmed: {} test programs", suite.programs.len());
-    let unarmed = Settings {
-        mutant: None,
-        patience: PATIENCE,
+    let suite: Trial<'_> = match kernel {
+        Some(arch) => kernel::build(root, &copy.root, arch)?,
+        None => {
+            let suite = Suite::build(&copy.root)?;
+            let patience = PATIENCE;
+            Box::new(move |mutant, _| suite.run(&Settings { mutant, patience }))
+        }
     };
-    if let Outcome::Killed(by) = suite.run(&unarmed)? {
+    println!("   unarmed");
+    if let Outcome::Killed(by) = suite(None, 0)? {
         return Err(format!(
             "the suite must pass before anything is broken, and does not: {by}"
         ));
     }
-    let canary = Settings {
-        mutant: Some(CANARY),
-        patience: PATIENCE,
-    };
-    if suite.run(&canary)? == Outcome::Survived {
+    if suite(Some(CANARY), 0)? == Outcome::Survived {
         return Err(format!(
-            "the suite passes with {VARIABLE}={CANARY}, which is no switch: it comes to none"
+            "the suite passes with the switch {CANARY}, which does not exist: it comes to none"
         ));
     }
     let rows = try_all(&suite, names, jobs)?;
     println!("\n{}", table(&rows));
-    let survivors = rows
-        .iter()
-        .filter(|row| row.outcome == Outcome::Survived)
-        .count();
-    if survivors == 0 {
+    let excused = match kernel {
+        Some(_) => kernel::excused(root)?,
+        None => Vec::new(),
+    };
+    let is_excused = |name: &&str| excused.iter().any(|excused| excused == name);
+    if let Some(killed) = of_outcome(&rows, false).find(is_excused) {
+        let page = kernel::REASONS;
+        return Err(format!("{killed} is killed: no reason is due in {page}"));
+    }
+    let survivors: Vec<_> = of_outcome(&rows, true)
+        .filter(|name| !is_excused(name))
+        .collect();
+    if survivors.is_empty() {
         Ok(())
     } else {
-        Err(format!("{survivors} of {} mutants survived", rows.len()))
+        let all = rows.len();
+        Err(format!(
+            "{} of {all} mutants survived: {survivors:?}",
+            survivors.len()
+        ))
     }
+}
+
+/// Returns the names of those that survived, or of the others.
+fn of_outcome(rows: &[Row], survived: bool) -> impl Iterator<Item = &str> {
+    let wanted = move |row: &&Row| (row.outcome == Outcome::Survived) == survived;
+    rows.iter().filter(wanted).map(|row| row.name.as_str())
 }
 
 /// Makes the copy with all patches that apply, and fails if one does not.
@@ -198,16 +226,17 @@ fn texts(root: &Path) -> Result<Texts, String> {
 }
 
 /// Tries each mutant, `jobs` at once, and returns the rows in the order of `names`.
-fn try_all(suite: &Suite, names: &[String], jobs: usize) -> Result<Vec<Row>, String> {
+fn try_all(suite: &Trial<'_>, names: &[String], jobs: usize) -> Result<Vec<Row>, String> {
     let next = AtomicUsize::new(0);
     let rows: Mutex<Vec<(usize, Result<Row, String>)>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(names.len()) {
-            scope.spawn(|| {
+        for lane in 0..jobs.min(names.len()) {
+            let (next, rows) = (&next, &rows);
+            scope.spawn(move || {
                 // Relaxed: the counter gives out numbers and orders nothing else.
                 let take = || next.fetch_add(1, Ordering::Relaxed);
                 for place in std::iter::repeat_with(take).take_while(|&at| at < names.len()) {
-                    let row = try_one(suite, &names[place]);
+                    let row = try_one(suite, &names[place], lane);
                     rows.lock().expect("no worker panics").push((place, row));
                 }
             });
@@ -218,13 +247,9 @@ fn try_all(suite: &Suite, names: &[String], jobs: usize) -> Result<Vec<Row>, Str
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn try_one(suite: &Suite, name: &str) -> Result<Row, String> {
+fn try_one(suite: &Trial<'_>, name: &str, lane: usize) -> Result<Row, String> {
     let started = Instant::now();
-    let settings = Settings {
-        mutant: Some(name),
-        patience: PATIENCE,
-    };
-    let outcome = suite.run(&settings)?;
+    let outcome = suite(Some(name), lane)?;
     let row = Row {
         name: name.to_owned(),
         outcome,
@@ -252,10 +277,7 @@ fn table(rows: &[Row]) -> String {
         text += &line(row);
         text += "\n";
     }
-    let survived = rows
-        .iter()
-        .filter(|row| row.outcome == Outcome::Survived)
-        .count();
+    let survived = of_outcome(rows, true).count();
     text + &format!("{} killed, {survived} survived", rows.len() - survived)
 }
 

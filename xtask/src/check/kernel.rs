@@ -73,7 +73,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     run.invoke(&Invocation::cargo(&["test"]).args(&manifest).args(&pc))?;
     let mut machines = Vec::new();
     for &arch in Arch::value_variants() {
-        match lacking(run.root(), &settings(arch, 1, None))? {
+        match lacking(run.root(), &Settings::counted(arch, 1, None))? {
             Some((what, reason)) => run.skip(&what, &reason),
             None => machines.push(arch),
         }
@@ -100,7 +100,7 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
         .chain(&bad)
         .flat_map(|&(images, cpus, test, wanted)| {
             let job = move |(&arch, image): (&Arch, &PathBuf)| Job {
-                settings: settings(arch, cpus, test),
+                settings: Settings::counted(arch, cpus, test),
                 image: image.clone(),
                 wanted: match (arch, test) {
                     // Several CPUs print the same in each run there, too.
@@ -122,19 +122,6 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
 fn is_on(arch: Arch, test: Option<&str>) -> bool {
     let only = BadEnd::of(test).and_then(|bad| bad.only);
     only.is_none_or(|only| only == arch)
-}
-
-fn settings(arch: Arch, cpus: u32, test: Option<&str>) -> Settings {
-    Settings {
-        arch,
-        accel: Accel::Tcg,
-        cpus,
-        icount: true,
-        relative: false,
-        immediate: false,
-        lane: 0,
-        test: test.map(str::to_owned),
-    }
 }
 
 /// Lints the kernel of each machine, without the suites and with them.
@@ -265,7 +252,7 @@ fn deadline(run: &mut Run<'_>, machines: &[Arch], images: &[PathBuf]) -> Result<
     let settings = Settings {
         accel: Accel::Kvm,
         icount: false,
-        ..settings(Arch::X86, 2, Some(&KVM_TESTS.join(",")))
+        ..Settings::counted(Arch::X86, 2, Some(&KVM_TESTS.join(",")))
     };
     if let Some((what, reason)) = lacking(run.root(), &settings)? {
         run.skip(&what, &reason);
