@@ -6,6 +6,7 @@
 //! |---|---|
 //! | of a request | a handler that takes too long: the client reads 503 |
 //! | of a head | a client that sends half a request: the server closes the connection |
+//! | of idleness | a client that has no request in flight and sends nothing: the server closes the connection |
 //! | of the drain | requests under way when the server ends: after the limit the server ends without them |
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
@@ -22,6 +23,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use tickless::hyper::{IdleTimeout, Timer};
 use tickless::time::{sleep, timeout};
 use tickless_adapters::tower::TimeoutLayer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,6 +33,7 @@ use tower::{BoxError, ServiceBuilder};
 
 const REQUEST: Duration = Duration::from_millis(200);
 const HEAD: Duration = Duration::from_secs(10);
+const IDLE: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(60);
 
 fn routes() -> Router {
@@ -53,11 +56,9 @@ fn routes() -> Router {
 /// if all were answered.
 async fn serve(listener: TcpListener, mut end: oneshot::Receiver<()>) -> io::Result<bool> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(tickless::hyper::Timer)
-        .header_read_timeout(HEAD);
-    builder.http2().timer(tickless::hyper::Timer);
+    builder.http1().timer(Timer).header_read_timeout(HEAD);
+    builder.http2().timer(Timer);
+    let idle = IdleTimeout::new(IDLE);
     let graceful = GracefulShutdown::new();
     loop {
         let (stream, _) = tokio::select! {
@@ -65,9 +66,8 @@ async fn serve(listener: TcpListener, mut end: oneshot::Receiver<()>) -> io::Res
             _ = &mut end => break,
         };
         let service = TowerToHyperService::new(routes());
-        let connection = builder
-            .serve_connection(TokioIo::new(stream), service)
-            .into_owned();
+        let (io, service) = idle.wrap(TokioIo::new(stream), service);
+        let connection = builder.serve_connection(io, service).into_owned();
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = watched.await {

@@ -19,9 +19,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::pin::Pin;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,7 +29,8 @@ use hyper::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tickless::hyper::IdleTimeout;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpListener;
 
 /// The timeout of a connection, longer than a round with all its connections.
@@ -99,30 +98,18 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// A library from which a connection takes its timers.
 trait Library: Send + 'static {
-    type Sleep: Future<Output = ()> + Send;
     type Hyper: hyper::rt::Timer + Send + Sync + 'static;
 
-    fn sleep() -> Self::Sleep;
-    fn push_out(sleep: Pin<&mut Self::Sleep>);
     fn hyper() -> Self::Hyper;
 }
 
 /// Implements `Library` for one of the two libraries, with the same code for both.
 macro_rules! library {
-    ($name:ident, $library:ident, $hyper:ty = $timer:expr) => {
+    ($name:ident, $hyper:ty = $timer:expr) => {
         enum $name {}
 
         impl Library for $name {
-            type Sleep = $library::time::Sleep;
             type Hyper = $hyper;
-
-            fn sleep() -> Self::Sleep {
-                $library::time::sleep(TIMEOUT)
-            }
-
-            fn push_out(sleep: Pin<&mut Self::Sleep>) {
-                sleep.reset($library::time::Instant::now() + TIMEOUT);
-            }
 
             fn hyper() -> Self::Hyper {
                 $timer
@@ -131,54 +118,8 @@ macro_rules! library {
     };
 }
 
-library!(OfTokio, tokio, TokioTimer = TokioTimer::new());
-library!(
-    OfTickless,
-    tickless,
-    tickless::hyper::Timer = tickless::hyper::Timer
-);
-
-/// A connection that ends when its peer has been silent for too long.
-struct IdleStream<L: Library, S> {
-    stream: S,
-    idle: Pin<Box<L::Sleep>>,
-}
-
-impl<L: Library, S: AsyncRead + Unpin> AsyncRead for IdleStream<L, S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            L::push_out(self.idle.as_mut());
-            return read;
-        }
-        if self.idle.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        Poll::Pending
-    }
-}
-
-impl<L: Library, S: AsyncWrite + Unpin> AsyncWrite for IdleStream<L, S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
+library!(OfTokio, TokioTimer = TokioTimer::new());
+library!(OfTickless, tickless::hyper::Timer = tickless::hyper::Timer);
 
 /// Serves until the standard input ends. Answers each line of the standard input with the number of calls of
 /// `timerfd_settime` so far.
@@ -235,16 +176,16 @@ async fn open_pipes<L: Library>(count: usize) -> io::Result<Vec<DuplexStream>> {
 }
 
 async fn connection<L: Library, S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) {
-    let idle = Box::pin(L::sleep());
-    let stream = IdleStream::<L, S> { stream, idle };
     let service = service_fn(|_request| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello\n"))))
     });
+    let idle = IdleTimeout::new(TIMEOUT).timer(L::hyper());
+    let (stream, service) = idle.wrap(TokioIo::new(stream), service);
     // A peer that resets its connection is done with it.
     let _ended = http1::Builder::new()
         .timer(L::hyper())
         .header_read_timeout(TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(stream, service)
         .await;
 }
 

@@ -1,4 +1,8 @@
-//! Exact timers for hyper's servers and clients.
+//! Exact timers for hyper's servers and clients, and the idle timeout of a server's connections.
+
+mod idle_timeout;
+
+pub use idle_timeout::{IdleService, IdleStream, IdleTimeout, InFlight};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -55,6 +59,11 @@ impl hyper::rt::Timer for Timer {
         Box::pin(Sleep {
             sleep: time::sleep_until(Instant::from_std(deadline)),
         })
+    }
+
+    /// Reads the clock of this library, which virtual time moves, as it moves the sleeps.
+    fn now(&self) -> StdInstant {
+        Instant::now().into_std()
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn HyperSleep>>, deadline: StdInstant) {
