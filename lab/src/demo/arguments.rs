@@ -17,7 +17,8 @@ use crate::units;
 ///
 /// The server is hyper on tokio, the clients are TCP connections on loopback. Every connection has an idle timeout,
 /// which each request re-arms, and hyper's header timeout. Some clients fall silent, so that idle timeouts fire. Some
-/// clients never finish a header, so that header timeouts fire. A paced sender sends a datagram every 200 us.
+/// clients never finish a header, so that header timeouts fire. Two clients ask for answers that take longer than the
+/// idle timeout, which must not end them. A paced sender sends a datagram every 200 us.
 ///
 /// The same load runs five times a round, in changing order, so that disturbances of the machine hit all runs alike:
 /// with tokio::time; with tickless::time in the same kind of runtime; with tickless::time in a runtime that fires the
@@ -28,8 +29,8 @@ use crate::units;
 /// (or worse) in each of its rounds than tokio's in any round. The line "better, worse" counts such figures, and --all
 /// names them. ± is half of the range of a figure's rounds. A ratio is ours / tokio's: below 1 is better.
 ///
-/// Checked, by the server's std::time::Instant: no tick and no timeout was early, and every client that waited for its
-/// timeout was closed by it. A failed check names its column.
+/// Checked, by the server's std::time::Instant: no tick and no timeout was early, every client that waited for its
+/// timeout was closed by it, and every answer came to its end. A failed check names its column.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -123,7 +124,7 @@ Times are numbers with a unit: ns, us, ms, s, m, h, d.
 
 Examples:
   tickless demo
-      Twenty seconds, a table of 12 lines, and the report tickless-demo.html.
+      Twenty seconds, a table of 14 lines, and the report tickless-demo.html.
   tickless demo --duration 60s --connections 8000 --seed 7
       Longer and larger.
   tickless demo --slack 2ms

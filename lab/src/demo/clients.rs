@@ -1,7 +1,9 @@
-//! The clients of the demo's server: some send requests at a steady rate, some fall silent, some never finish a header.
+//! The clients of the demo's server: some send requests at a steady rate, some fall silent, some never finish a header,
+//! and two wait for answers that take longer than the idle timeout.
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,10 +13,10 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
-use super::server::{BODY, Limits};
+use super::server::{BODY, Limits, SLOW, STREAMED};
 use super::tally::{Episodes, Tally};
 
-const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
+const REQUEST: &str = "GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
 /// A header that never ends.
 const UNFINISHED: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\nX-Slow: ";
 /// The largest response, in bytes.
@@ -51,6 +53,15 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
         .map(|place| plan.role(place))
         .collect();
     random.shuffle(&mut roles);
+    for path in [SLOW, STREAMED] {
+        let client = Client {
+            plan,
+            begins: plan.connected,
+            phase: random.f64(),
+            tally: Arc::clone(&tally),
+        };
+        clients.spawn(client.patient(path));
+    }
     let ramp = plan.connected.saturating_duration_since(plan.start);
     for (place, role) in (0..plan.connections).zip(roles) {
         let client = Client {
@@ -107,8 +118,10 @@ impl Client {
             next += self.plan.spacing.mul_f64(self.phase);
             while next < self.plan.end {
                 sleep_until(next.into()).await;
-                match self.ask(&mut stream).await {
-                    Ok(()) => {}
+                match self.ask(&mut stream, REQUEST).await {
+                    Ok(latency) => {
+                        self.tally.latency.record(latency.start, latency.end);
+                    }
                     // Closed before the request came: this client was too late, and comes back.
                     Err(_) => {
                         self.tally.clients.dropped.add(1);
@@ -130,7 +143,7 @@ impl Client {
                 return;
             };
             let last_word = Instant::now();
-            if self.ask(&mut stream).await.is_err() {
+            if self.ask(&mut stream, REQUEST).await.is_err() {
                 self.tally.clients.dropped.add(1);
                 continue;
             }
@@ -145,7 +158,7 @@ impl Client {
     }
 
     /// Sends a header that never ends, a byte now and then, until the header timeout closes the connection; repeats
-    /// this until the end. The idle timeout does not fire, because each byte re-arms it.
+    /// this until the end. Each byte re-arms the idle timeout, up to twice its length.
     async fn slow(self) {
         let Limits { idle, header } = self.plan.limits;
         let episodes = &self.tally.clients.slow;
@@ -181,6 +194,28 @@ impl Client {
         }
     }
 
+    /// Sends a request whose answer takes longer than the idle timeout, and receives it to its end; repeats this until
+    /// the end.
+    async fn patient(self, path: &str) {
+        let takes = self.plan.limits.header;
+        let request = REQUEST.replace("/hello", path);
+        let episodes = &self.tally.clients.patient;
+        sleep_until(self.first_episode(takes).into()).await;
+        while Instant::now() + takes + EPISODE / 2 < self.plan.end {
+            let Some(mut stream) = self.connect().await else {
+                return;
+            };
+            let asked = Instant::now();
+            // The server counts the requests: it may rightly end a connection whose request comes too late.
+            let answered = timeout_at(
+                (asked + takes + NEVER).into(),
+                self.ask(&mut stream, &request),
+            );
+            let is_whole = matches!(answered.await, Ok(Ok(_)));
+            episodes.note(is_whole, Instant::now() >= asked + takes);
+        }
+    }
+
     /// Returns the time at which the client begins to wait for a timeout; the times are spread so that timeouts fire
     /// throughout the round.
     fn first_episode(&self, timeout: Duration) -> Instant {
@@ -203,10 +238,11 @@ impl Client {
         ready.ok()
     }
 
-    /// Sends one request, and receives the whole response. Returns an error if the connection was closed.
-    async fn ask(&self, stream: &mut TcpStream) -> io::Result<()> {
+    /// Sends one request, and receives the whole response. Returns the time from the one to the other, or an error if
+    /// the connection was closed.
+    async fn ask(&self, stream: &mut TcpStream, request: &str) -> io::Result<Range<Instant>> {
         let asked = Instant::now();
-        stream.write_all(REQUEST).await?;
+        stream.write_all(request.as_bytes()).await?;
         let mut response = [0; RESPONSE_MAX];
         let mut length = 0;
         loop {
@@ -227,8 +263,7 @@ impl Client {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
-        self.tally.latency.record(asked, Instant::now());
-        Ok(())
+        Ok(asked..Instant::now())
     }
 }
 

@@ -1,9 +1,9 @@
 //! `tickless demo`: timeouts of a real server under load, with this library's timers and with tokio's.
 
+mod answer;
 mod arguments;
 mod clients;
-mod header;
-mod idle;
+mod noting;
 mod paced;
 mod quotable;
 mod rearm;
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::from_passed(outcome.holds))
 }
 
-/// Formats the end of the output: 12 lines of 80 columns at most, not counting checks that failed.
+/// Formats the end of the output: 14 lines of 80 columns at most, not counting checks that failed.
 fn short(outcome: &Outcome) -> String {
     let mut text = extent(outcome);
     text.push('\n');

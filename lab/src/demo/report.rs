@@ -263,7 +263,8 @@ fn reading() -> Markup {
     html! {
         p { b { "The load. " } "A real HTTP server (hyper on tokio) and its clients talk over loopback. Every \
             connection has an idle timeout, which each request re-arms, and a header timeout. Some clients fall \
-            silent and some never finish a header: those are the timeouts that fire. Beside that a paced sender \
+            silent and some never finish a header: those are the timeouts that fire. Two clients ask for answers that \
+            take longer than the idle timeout, which must not end them. Beside that a paced sender \
             sends a datagram at a fixed rate. " }
         p { b { "Side by side. " } "The load ran with each kind of timers, again and again in changing order. The \
             clients wait on tokio::time in all of them. What else the machine did hit all alike, but never equally: \

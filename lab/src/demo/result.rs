@@ -58,6 +58,7 @@ pub(crate) struct Figures {
     request_latency: Distribution,
     silent_clients: Closed,
     slow_clients: Closed,
+    patient_clients: Closed,
     late_clients_closed: u64,
     wrong_responses: u64,
     refused_connections: u64,
@@ -129,6 +130,7 @@ impl Figures {
             request_latency: Distribution::of(&total.latency),
             silent_clients: total.silent,
             slow_clients: total.slow,
+            patient_clients: total.patient,
             late_clients_closed: total.dropped,
             wrong_responses: total.wrong,
             refused_connections: total.refused,
@@ -180,7 +182,7 @@ fn checks(totals: &Totals) -> Vec<Check> {
     let sum = |of: &dyn Fn(&Total) -> u64| totals.iter().map(of).sum::<u64>();
     let ticks = sum(&|total| total.paced.histogram.len() + total.paced.early);
     let server = |total: &Total| total.idle.early + total.header.early;
-    let client = |total: &Total| total.silent.early + total.slow.early;
+    let client = |total: &Total| total.silent.early + total.slow.early + total.patient.early;
     let fired =
         sum(&|total| total.idle.histogram.len() + total.header.histogram.len() + server(total));
     let early = |name, of: &dyn Fn(&Total) -> u64, all| Check {
@@ -221,6 +223,10 @@ fn checks(totals: &Totals) -> Vec<Check> {
         closed(
             "every client that never finished a header was closed",
             &|total| total.slow,
+        ),
+        closed(
+            "every answer that took longer than the idle timeout came to its end",
+            &|total| total.patient,
         ),
         Check {
             name: "every request was answered as it should be",

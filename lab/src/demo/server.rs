@@ -6,19 +6,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tickless::hyper::IdleTimeout;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-use super::header::Noting;
-use super::idle::IdleStream;
+use super::answer::Answer;
+use super::noting::Noting;
 use super::status::Status;
 use super::subject::{ServerKind, Timers};
 use super::tally::Desk;
@@ -26,6 +25,10 @@ use crate::failure::Failure;
 
 /// The body of each response.
 pub(crate) const BODY: &str = "hello\n";
+/// The path of the handler that takes longer than the idle timeout.
+pub(crate) const SLOW: &str = "/slow";
+/// The path of the answer that pauses for longer than the idle timeout.
+pub(crate) const STREAMED: &str = "/streamed";
 
 /// The timeouts of connections.
 #[derive(Clone, Copy, Debug)]
@@ -77,9 +80,11 @@ impl Server {
         let (runtime, address, listener) =
             started.map_err(|error| Failure::Machine(format!("cannot start a server: {error}")))?;
         let desk = Arc::new(Desk::new());
+        let noting = Noting::new(T::hyper(), |tally| &tally.idle, Arc::clone(&desk));
         let house = House {
             kind,
             limits,
+            idle: IdleTimeout::new(limits.idle).timer(noting),
             desk: Arc::clone(&desk),
             status,
         };
@@ -100,6 +105,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 struct House {
     kind: ServerKind,
     limits: Limits,
+    idle: IdleTimeout,
     desk: Arc<Desk>,
     status: Arc<Status>,
 }
@@ -121,31 +127,42 @@ async fn serve<T: Timers>(stream: TcpStream, house: House) {
     let _only_slower = stream.set_nodelay(true);
     let desk = &house.desk;
     desk.connections.add(1);
-    let stream = IdleStream::<T>::new(stream, house.limits.idle, Arc::clone(desk));
-    let timer = Noting::new(T::hyper(), Arc::clone(desk));
+    let timer = Noting::new(T::hyper(), |tally| &tally.header, Arc::clone(desk));
     let service = service_fn(|request| {
         desk.requests.add(1);
-        let response = respond(&request, &house);
-        async { Ok::<_, Infallible>(response) }
+        let house = &house;
+        async move { Ok::<_, Infallible>(respond::<T>(&request, house).await) }
     });
+    let (stream, service) = house.idle.wrap(TokioIo::new(stream), service);
     // How it ended is noted by the timers and the clients; resets by clients are their way to leave.
     let _noted: hyper::Result<()> = http1::Builder::new()
         .timer(timer)
         .header_read_timeout(house.limits.header)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(stream, service)
         .await;
 }
 
-fn respond(request: &Request<Incoming>, house: &House) -> Response<Full<Bytes>> {
-    let (kind, body) = match request.uri().path() {
+async fn respond<T: Timers>(request: &Request<Incoming>, house: &House) -> Response<Answer<T>> {
+    // The header timeout is longer than the idle timeout, and a part of a round has time for it.
+    let until = Instant::now() + house.limits.header;
+    let path = request.uri().path();
+    if [SLOW, STREAMED].contains(&path) {
+        house.desk.tally().clients.patient.expected.add(1);
+    }
+    let (kind, body) = match path {
         "/" => (
             "text/html; charset=utf-8",
-            house.status.page(house.kind).into(),
+            Answer::whole(house.status.page(house.kind)),
         ),
-        "/stats" => ("application/json", house.status.json().into()),
-        _ => ("text/plain", Bytes::from_static(BODY.as_bytes())),
+        "/stats" => ("application/json", Answer::whole(house.status.json())),
+        SLOW => {
+            T::sleep_until(until).await;
+            ("text/plain", Answer::whole(BODY))
+        }
+        STREAMED => ("text/plain", Answer::in_halves(BODY, until)),
+        _ => ("text/plain", Answer::whole(BODY)),
     };
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(body);
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -383,11 +383,13 @@ const SHORT_LABEL: usize = 16;
 const SHORT_FIGURE: usize = 8;
 const SHORT_RATIO: usize = 6;
 /// The rows of the short table, by their group's heading and their label.
-const SHORT: [(&str, &str, &str); 6] = [
-    ("paced ticks", "late, p50", "ticks late, p50"),
-    ("idle timeouts", "late, p50", "idle late, p50"),
-    ("requests", "p99", "request, p99"),
+const SHORT: [(&str, &str, &str); 8] = [
+    ("paced ticks", "late, p50", "ticks late p50"),
+    ("paced ticks", "p99.9", "ticks late p99.9"),
+    ("idle timeouts", "late, p50", "idle late p50"),
+    ("requests", "p99", "request p99"),
     ("cost of one operation", "push a deadline out", "push out"),
+    ("cost of one operation", "arm and drop it", "arm and drop"),
     ("cost of the server", "of one CPU", "of one CPU"),
     ("cost of the server", "wake-ups a second", "wake-ups, 1/s"),
 ];

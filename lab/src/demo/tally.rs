@@ -109,6 +109,9 @@ impl Desk {
 pub(crate) struct ClientCounts {
     pub(crate) silent: Episodes,
     pub(crate) slow: Episodes,
+    /// Answers that take longer than the idle timeout: requests that the server received, and answers that came to
+    /// their ends, which is `closed`.
+    pub(crate) patient: Episodes,
     /// Active clients whose connection was closed, because their next request came too late.
     pub(crate) dropped: Count,
     /// Responses with wrong content.

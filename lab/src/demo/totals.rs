@@ -29,6 +29,7 @@ pub(crate) struct Total {
     pub(crate) latency: Late,
     pub(crate) silent: Closed,
     pub(crate) slow: Closed,
+    pub(crate) patient: Closed,
     pub(crate) dropped: u64,
     pub(crate) wrong: u64,
     pub(crate) refused: u64,
@@ -133,6 +134,7 @@ impl Total {
             latency: Late::new(),
             silent: Closed::default(),
             slow: Closed::default(),
+            patient: Closed::default(),
             dropped: 0,
             wrong: 0,
             refused: 0,
@@ -180,9 +182,11 @@ impl Total {
         if cut {
             self.silent.absorb_cut(&clients.silent);
             self.slow.absorb_cut(&clients.slow);
+            self.patient.absorb_cut(&clients.patient);
         } else {
             self.silent.absorb(&clients.silent);
             self.slow.absorb(&clients.slow);
+            self.patient.absorb(&clients.patient);
         }
         self.dropped += clients.dropped.get();
         self.wrong += clients.wrong.get();

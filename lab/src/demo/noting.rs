@@ -1,4 +1,4 @@
-//! A timer for hyper that records how late hyper's header timeout fires.
+//! A timer for hyper that records how late the timeouts of connections fire.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,24 +8,27 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
 
-use super::tally::Desk;
+use super::tally::{Desk, Lateness, Tally};
 
 /// A timer for hyper that passes everything on to another timer, and records when its sleeps end.
 #[derive(Clone, Debug)]
 pub(crate) struct Noting<M> {
     timer: M,
+    /// The distribution in which the ends are recorded.
+    of: fn(&Tally) -> &Lateness,
     desk: Arc<Desk>,
 }
 
 impl<M> Noting<M> {
-    pub(crate) fn new(timer: M, desk: Arc<Desk>) -> Self {
-        Self { timer, desk }
+    pub(crate) fn new(timer: M, of: fn(&Tally) -> &Lateness, desk: Arc<Desk>) -> Self {
+        Self { timer, of, desk }
     }
 }
 
 struct NotingSleep {
     sleep: Pin<Box<dyn Sleep>>,
     deadline: Instant,
+    of: fn(&Tally) -> &Lateness,
     desk: Arc<Desk>,
 }
 
@@ -34,10 +37,7 @@ impl Future for NotingSleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         ready!(self.sleep.as_mut().poll(context));
-        self.desk
-            .tally()
-            .header
-            .record(self.deadline, Instant::now());
+        (self.of)(&self.desk.tally()).record(self.deadline, Instant::now());
         Poll::Ready(())
     }
 }
@@ -53,6 +53,7 @@ impl<M: Timer> Timer for Noting<M> {
         Box::pin(NotingSleep {
             sleep: self.timer.sleep_until(deadline),
             deadline,
+            of: self.of,
             desk: Arc::clone(&self.desk),
         })
     }
