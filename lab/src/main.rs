@@ -3,8 +3,8 @@
 //! This crate has arguments, printing and reports, but no mechanism: all measurements use the library's public
 //! interface.
 //!
-//! Without the feature `full` the command holds the demo alone, which builds in a fraction of the time; all other
-//! commands start a build that has them.
+//! Without the feature `full` the command holds the demo alone, which builds in a fraction of the time. It lists all
+//! other commands, and starts a build that has them when one is called.
 
 #![cfg_attr(
     not(feature = "full"),
@@ -153,12 +153,18 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    #[cfg(not(feature = "full"))]
-    if let Some(arguments) = handover::is_needed(std::env::args_os()) {
-        return end(Err(handover::run(&arguments)));
-    }
     let mut command = with_negative_numbers(Arguments::command());
-    let arguments = Arguments::from_arg_matches(&command.get_matches_mut())
+    #[cfg(not(feature = "full"))]
+    {
+        command = handover::list_others(command);
+    }
+    let matches = command.get_matches_mut();
+    #[cfg(not(feature = "full"))]
+    if handover::is_needed(&matches) {
+        let call: Vec<_> = std::env::args_os().skip(1).collect();
+        return end(Err(handover::run(&call)));
+    }
+    let arguments = Arguments::from_arg_matches(&matches)
         .unwrap_or_else(|error| error.format(&mut command).exit());
     end(arguments.command.run())
 }
