@@ -566,12 +566,14 @@ fn verdict(groups: &[Group], arm: Arm) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Against, Better, Values, groups, row, sentences, whole};
+    use super::{Against, Better, SHORT, Values, groups, row, sentences, whole};
     use crate::demo::arguments::Settings;
     use crate::demo::subject::Arm;
     use crate::demo::totals::{Total, Totals, none};
     use crate::spread::Spread;
     use crate::units;
+    use std::fs;
+    use std::path::Path;
     use std::time::Duration;
 
     /// Figures that were the same in each of three rounds.
@@ -701,6 +703,74 @@ mod tests {
         };
         assert_eq!(spreads(Some(Better::Less)), ["±15%", "±0%", "", "", "±>9×"]);
         assert_eq!(spreads(None), [""; Arm::COUNT], "of what is not compared");
+    }
+
+    /// The heads of the table of the README that has rows of the terminal.
+    const ROWS: &str = "| row of the terminal | ours / tokio's |";
+
+    /// Returns what the README says of costs and the page on performance does not say in the same words.
+    fn differences(costs: &str, performance: &str) -> Vec<String> {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let performance_words = words(performance);
+        let is_said = |line: &&str| performance.lines().any(|other| other == *line);
+        let rows = costs.lines().filter(|line| line.starts_with('|'));
+        let mut missing: Vec<_> = { rows.filter(|line| !is_said(line)) }
+            .map(str::to_owned)
+            .collect();
+        // The rows that are named as on the terminal, in its order.
+        let shown = SHORT.map(|(_, _, shown)| shown);
+        let (_, server) = costs.split_once(ROWS).expect("the rows of the terminal");
+        let places: Vec<_> = { server.lines().skip(2) }
+            .map_while(|line| line.strip_prefix("| `")?.split_once('`'))
+            .map(|(label, _)| shown.iter().position(|shown| *shown == label))
+            .collect();
+        let arm = shown.iter().position(|shown| *shown == "arm and drop");
+        if !places.is_sorted() || places.contains(&None) || !places.contains(&arm) {
+            missing.push(format!("rows of {shown:?}"));
+        }
+        let prose = costs.lines().filter(|line| !line.starts_with('|'));
+        let prose = words(&prose.collect::<Vec<_>>().join(" "));
+        let prose: Vec<_> = prose.split(' ').collect();
+        for pair in prose.windows(2) {
+            let [word, next] = [pair[0], pair[1]]
+                .map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()));
+            let is_number = word.starts_with(|letter: char| letter.is_ascii_digit());
+            let figure = match next {
+                "ns" | "µs" | "ms" if is_number => format!("{word} {next}"),
+                _ if is_number && word.contains('.') => word.to_owned(),
+                _ if word == "commit" => format!("commit {next}"),
+                _ => continue,
+            };
+            if !performance_words.contains(&figure) {
+                missing.push(figure);
+            }
+        }
+        missing
+    }
+
+    #[test]
+    fn the_readme_and_the_page_on_performance_quote_the_terminal_alike() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let page = |name| fs::read_to_string(root.join(name)).expect("the page");
+        let (readme, performance) = (page("README.md"), page("docs/performance.md"));
+        let (_, costs) = readme.split_once("## What it costs\n").expect("a section");
+        let (costs, _) = costs.split_once("\n## ").expect("another one");
+        assert_eq!(differences(costs, &performance), Vec::<String>::new());
+
+        for (said, instead) in [
+            ("`arm and drop`", "`arm and cancel`"),
+            ("1.25 to 1.31", "1.05 to 1.31"),
+            ("| arm and drop, 1,000 pending |", "| arm and drop |"),
+            ("later than 3.5 ms", "later than 2.5 ms"),
+            ("commit ae87cc9", "commit ae87cc8"),
+        ] {
+            let other = costs.replace(said, instead);
+            assert_ne!(
+                differences(&other, &performance),
+                Vec::<String>::new(),
+                "{said}"
+            );
+        }
     }
 
     /// Checks that figures which are worse by more than their spread are named, as well as those that are better.
