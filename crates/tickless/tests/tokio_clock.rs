@@ -159,6 +159,18 @@ fn a_reset_within_another_runtime_keeps_the_ticks_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_expiry_is_told_at_once() {
+    for _ in 0..1_290 {
+        let ten = Duration::from_millis(10);
+        assert_eq!(timeout(ten, sleep(ten)).await, Ok(()));
+        let mut over = pin!(sleep(Duration::ZERO));
+        let told = poll_fn(|context| std::task::Poll::Ready(over.as_mut().poll(context))).await;
+        assert!(told.is_ready());
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 #[should_panic(expected = "time is already frozen")]
 async fn a_second_pause_panics_as_tokios() {
     time::pause();

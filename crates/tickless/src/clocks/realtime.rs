@@ -121,6 +121,7 @@ use super::interval::{ClockInterval, TickSleep};
 use crate::host::registry::{shown, timers, watch_clocks};
 use crate::host::thread::shown_now_lower;
 use crate::time;
+use crate::time::budget::poll_limited;
 
 /// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares the reactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -370,11 +371,10 @@ impl<T: Future> Future for Timeout<T> {
     type Output = Result<T::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if let Poll::Ready(output) = this.value.poll(context) {
-            return Poll::Ready(Ok(output));
-        }
-        this.delay.poll(context).map(|ended| Err(Elapsed { ended }))
+        let mut this = self.project();
+        let value = |context: &mut Context<'_>| this.value.poll(context);
+        let limit = |context: &mut Context<'_>| this.delay.as_mut().poll(context);
+        poll_limited(context, value, limit).map_err(|ended| Elapsed { ended })
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::current;
 use crate::host::thread::{Thread, ThreadBase, now_lower, turn_taken_by_this_thread, with_thread};
 use crate::host::{device, turn, wake};
+use crate::time::budget::refilled;
 use crate::time::virtual_time::runtime::{self, Runtime, Sleeper};
 use crate::worker::{StartError, Worker, assert_outside_of_callbacks};
 
@@ -75,7 +76,7 @@ fn wait<F: Future>(
     let mut context = Context::from_waker(&waker);
     loop {
         sleeper.0.begins();
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(output) = refilled(|| future.as_mut().poll(&mut context)) {
             return output;
         }
         if !sleeper.0.rests() || wake::is_virtual() && runtime::pass_time_here(Some(&sleeper.0)) {

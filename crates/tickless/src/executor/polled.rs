@@ -14,6 +14,7 @@ use super::current;
 use super::header::{Header, Keeper, OwnHeader};
 use super::job::caught;
 use super::own;
+use crate::time::budget::refilled;
 
 /// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
@@ -115,7 +116,7 @@ impl<F: Future> Future for Polled<F> {
             return Poll::Ready(Outcome::new(Err(Ended::Cancelled), this.header.get()));
         }
         current::note_waker(context.waker());
-        match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
+        match refilled(|| catch_unwind(AssertUnwindSafe(|| future.poll(context)))) {
             Ok(Poll::Ready(output)) => Poll::Ready(Outcome::new(Ok(output), this.header.get())),
             Err(payload) => {
                 let header = this.header.get();

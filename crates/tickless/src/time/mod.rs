@@ -45,10 +45,12 @@
 //!   that does not fit is a time that never comes, where tokio panics.
 //! - Nothing is allocated, except a box by the first poll of an [`Interval`].
 //! - A deadline can be 292 years ahead; tokio's `sleep` stops at 30 years.
-//! - The library has no budget of a runtime, but a loop that never waits gives way all the same. If 128 polls in a row
-//!   of a task on one thread were ready without any waiting, the next poll returns `Pending` once, and the task is
-//!   woken at once. A poll with [`Waker::noop`](std::task::Waker::noop) always returns the true state, except right
-//!   after a [`reset`](Sleep::reset).
+//! - A loop that never waits gives way, as in tokio: if 128 sleeps in one poll of a task were over without any waiting,
+//!   the next one returns `Pending`, and the task is woken at once. The task gets a new budget in each poll, from this
+//!   library's own runtimes and, with the feature `tokio`, from tokio. In other runtimes, which do not say where a poll
+//!   begins, each 129th sleep of a thread that need not wait gives way. A poll with
+//!   [`Waker::noop`](std::task::Waker::noop) always returns the true state, except right after a
+//!   [`reset`](Sleep::reset).
 //! - A sleep whose deadline has passed is ready at its first poll, and so is `sleep(Duration::ZERO)`. tokio's sleep is
 //!   pending then, unless tokio's clock has passed the deadline; the runtime advances that clock between two rounds of
 //!   tasks. Code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.

@@ -211,12 +211,10 @@ impl<T: SleepQueue> SleepTimer<T> {
                 let kept = this.timer.as_mut().idle_waker().and_then(Option::take);
                 return self.arm(of_task(kept, context.waker()));
             }
+            // It waited, on a virtual clock.
+            SleepState::Virtual => {}
             // Ready without ever having waited.
-            SleepState::Fresh
-            | SleepState::Unmade
-            | SleepState::Idle
-            | SleepState::Virtual
-            | SleepState::Elapsed => {
+            SleepState::Fresh | SleepState::Unmade | SleepState::Idle | SleepState::Elapsed => {
                 if budget::is_spent(context.waker()) {
                     return Poll::Pending;
                 }

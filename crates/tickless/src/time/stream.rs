@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
+use super::budget::poll_limited;
 use super::error::Elapsed;
 use super::{Instant, Interval, Sleep, sleep};
 
@@ -118,21 +119,22 @@ impl<S: Stream> Stream for StreamTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
-        if let Poll::Ready(item) = this.stream.poll_next(context) {
-            if item.is_some() {
-                this.deadline
-                    .as_mut()
-                    .reset(Instant::now() + *this.duration);
-                *this.is_told = false;
-            }
-            return Poll::Ready(item.map(Ok));
+        let next = |context: &mut Context<'_>| this.stream.poll_next(context);
+        let limit = |context: &mut Context<'_>| match *this.is_told {
+            true => Poll::Pending,
+            false => this.deadline.as_mut().poll(context),
+        };
+        let Ok(item) = ready!(poll_limited(context, next, limit)) else {
+            *this.is_told = true;
+            return Poll::Ready(Some(Err(Elapsed::new())));
+        };
+        if item.is_some() {
+            this.deadline
+                .as_mut()
+                .reset(Instant::now() + *this.duration);
+            *this.is_told = false;
         }
-        if *this.is_told {
-            return Poll::Pending;
-        }
-        ready!(this.deadline.poll(context));
-        *this.is_told = true;
-        Poll::Ready(Some(Err(Elapsed::new())))
+        Poll::Ready(item.map(Ok))
     }
 }
 
@@ -152,14 +154,15 @@ impl<S: Stream> Stream for StreamTimeoutRepeating<S> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
-        if let Poll::Ready(item) = this.stream.poll_next(context) {
-            if item.is_some() {
-                this.interval.reset();
-            }
-            return Poll::Ready(item.map(Ok));
+        let next = |context: &mut Context<'_>| this.stream.poll_next(context);
+        let limit = |context: &mut Context<'_>| this.interval.poll_tick(context);
+        let Ok(item) = ready!(poll_limited(context, next, limit)) else {
+            return Poll::Ready(Some(Err(Elapsed::new())));
+        };
+        if item.is_some() {
+            this.interval.reset();
         }
-        ready!(this.interval.poll_tick(context));
-        Poll::Ready(Some(Err(Elapsed::new())))
+        Poll::Ready(item.map(Ok))
     }
 }
 

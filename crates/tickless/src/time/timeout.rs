@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
+use super::budget::poll_limited;
 use super::error::Elapsed;
 use super::{Instant, Sleep, sleep, sleep_until};
 
@@ -95,10 +96,9 @@ impl<T: Future, S: Future<Output = ()>> Future for Timeout<T, S> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if let Poll::Ready(output) = this.value.poll(context) {
-            return Poll::Ready(Ok(output));
-        }
-        this.delay.poll(context).map(|()| Err(Elapsed::new()))
+        let mut this = self.project();
+        let value = |context: &mut Context<'_>| this.value.poll(context);
+        let limit = |context: &mut Context<'_>| this.delay.as_mut().poll(context);
+        poll_limited(context, value, limit).map_err(|()| Elapsed::new())
     }
 }

@@ -22,6 +22,7 @@ use crate::host::sys::threads;
 use crate::host::thread::{ThreadBase, ThreadKind};
 use crate::host::{clock, device, wake};
 use crate::time::Instant;
+use crate::time::budget::refilled;
 use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};
 
 /// The ways in which a [`Worker`] can wait.
@@ -477,7 +478,7 @@ impl Worker {
             if let Some(sleeper) = sleeper {
                 sleeper.begins();
             }
-            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            if let Poll::Ready(output) = refilled(|| future.as_mut().poll(&mut context)) {
                 return output;
             }
             // Timers of this thread fire in here, and notify. A notification since the poll ends the loop at once.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Wakes, assert_passed, block_on, in_own_process, ms, poll_idly, poll_with, waiting_idly,
+    Wakes, assert_passed, block_on, in_own_process, ms, poll_idly, poll_with, waiting_idly, worker,
 };
 use futures::channel::oneshot;
 
@@ -52,6 +52,17 @@ impl Drop for Watched {
 }
 
 same_as_tokio! {
+    async fn a_value_that_is_ready_at_the_limit_counts_each_time() {
+        for _ in 0..10_000 {
+            assert!(time::timeout(Duration::ZERO, time::sleep(Duration::ZERO)).await.is_ok());
+        }
+        // A thousand ticks are over, and each is taken.
+        let mut ticks = time::interval_at(time::Instant::now() - Duration::from_secs(1), ms(1));
+        for _ in 0..1_000 {
+            assert!(time::timeout(Duration::ZERO, ticks.tick()).await.is_ok());
+        }
+    }
+
     async fn a_value_that_is_ready_counts_however_late_it_is() {
         let past = time::Instant::now() - ms(20);
         assert_eq!(time::timeout_at(past, async { 1 }).await, Ok(1));
@@ -222,4 +233,28 @@ fn timeouts_are_as_free_to_move_as_what_they_hold() {
     is_error::<tickless::time::error::Error>();
     assert_not_unpin!(tickless::time::Timeout<std::future::Ready<()>>);
     assert_not_unpin!(tokio::time::Timeout<std::future::Ready<()>>);
+}
+
+/// The runtimes are those of this library, and two that give no budget.
+#[test]
+fn a_value_that_is_ready_at_the_limit_counts_in_each_runtime() {
+    use tickless::realtime::{self, OnSet};
+    use tickless::{boottime, coarse, time};
+    async fn ties() {
+        for _ in 0..1_000 {
+            let zero = Duration::ZERO;
+            assert!(time::timeout(zero, time::sleep(zero)).await.is_ok());
+            assert!(coarse::timeout(zero, coarse::sleep(zero)).await.is_ok());
+            assert!(boottime::timeout(zero, boottime::sleep(zero)).await.is_ok());
+            let alarm = realtime::sleep_until(realtime::now(), OnSet::Follow);
+            assert!(realtime::timeout(zero, OnSet::Follow, alarm).await.is_ok());
+        }
+    }
+    block_on(ties());
+    smol::block_on(ties());
+    worker().block_on(ties());
+    let executor = tickless::Executor::builder().workers(1).build();
+    let executor = executor.expect("threads can be started");
+    executor.block_on(ties());
+    executor.block_on(executor.spawn(ties())).expect("it ends");
 }

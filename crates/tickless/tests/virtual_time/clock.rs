@@ -491,3 +491,32 @@ fn a_reset_to_the_past_wakes_before_it_returns() {
         assert_eq!(start.elapsed(), Duration::ZERO);
     });
 }
+
+/// Sleeps that waited on the clock take nothing from the budget of their task, and sleeps that need not wait take it
+/// from one poll alone.
+#[test]
+fn each_expiry_is_told_at_once() {
+    paused(async {
+        for _ in 0..1_290 {
+            let ten = Duration::from_millis(10);
+            assert_eq!(timeout(ten, sleep(ten)).await, Ok(()));
+            let mut waits = pin!(sleep(ten));
+            assert!(poll_once(waits.as_mut()).await.is_pending());
+            time::advance(ten).await;
+            assert!(poll_once(waits.as_mut()).await.is_ready());
+            let mut alarm = pin!(boottime::sleep(ten));
+            assert!(poll_once(alarm.as_mut()).await.is_pending());
+            time::advance(ten).await;
+            assert!(poll_once(alarm.as_mut()).await.is_ready());
+        }
+        for _ in 0..1_000 {
+            assert!(poll_once(pin!(sleep(Duration::ZERO))).await.is_ready());
+            tickless::coop::yield_now().await;
+        }
+    });
+}
+
+/// Polls with the waker of the task.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}

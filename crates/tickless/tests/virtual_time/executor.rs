@@ -1,10 +1,12 @@
 //! Tests of the clock of an executor, with its worker, the threads that block on it, and its blocking jobs.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use tickless::executor::io::Async;
 use tickless::hrtimer::{HrTimer, Restart};
@@ -269,5 +271,20 @@ fn callbacks_of_a_task_come_by_the_clock_of_its_executor() {
         let second = Duration::from_secs(1);
         assert!((second..2 * second).contains(&coarse), "{coarse:?}");
         assert_eq!(start.elapsed(), DAY);
+    });
+}
+
+#[test]
+fn each_expiry_of_a_task_is_told_at_once() {
+    paused(async {
+        let task = task::spawn(async {
+            for _ in 0..1_290 {
+                assert_eq!(timeout(DAY, sleep(DAY)).await, Ok(()));
+                let mut over = pin!(sleep(Duration::ZERO));
+                let polled = poll_fn(|context| Poll::Ready(over.as_mut().poll(context))).await;
+                assert!(polled.is_ready());
+            }
+        });
+        task.await.expect("it does not panic");
     });
 }
