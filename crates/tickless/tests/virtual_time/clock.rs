@@ -520,3 +520,41 @@ fn each_expiry_is_told_at_once() {
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
+
+#[test]
+fn a_queue_of_delays_follows_the_clock_back() {
+    let mut queue = DelayQueue::new();
+    let first = |queue: &mut DelayQueue<u32>| {
+        let expired = queue.poll_expired(&mut Context::from_waker(Waker::noop()));
+        expired.map(|expired| expired.map(time::Expired::into_inner))
+    };
+    // The clock that was paused is ahead.
+    paused(async {
+        queue.insert(1, DAY);
+        assert_eq!(first(&mut queue), Poll::Pending);
+        time::advance(DAY).await;
+        assert_eq!(first(&mut queue), Poll::Ready(Some(1)));
+    });
+    queue.insert(2, DAY / 2);
+    assert_eq!(first(&mut queue), Poll::Pending, "by the process's clock");
+    // It is behind.
+    paused(async {
+        let far = Instant::now() + DAY;
+        std::thread::scope(|scope| {
+            let ahead = scope.spawn(|| {
+                paused(async {
+                    time::advance(DAY).await;
+                    assert_eq!(first(&mut queue), Poll::Ready(Some(2)));
+                    assert_eq!(first(&mut queue), Poll::Ready(None));
+                });
+            });
+            ahead.join().expect("it does not panic");
+        });
+        queue.insert_at(3, far);
+        queue.insert(4, DAY / 2);
+        assert_eq!(first(&mut queue), Poll::Pending);
+        time::advance(DAY / 2).await;
+        assert_eq!(first(&mut queue), Poll::Ready(Some(4)));
+        assert_eq!(first(&mut queue), Poll::Pending);
+    });
+}

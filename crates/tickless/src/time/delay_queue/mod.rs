@@ -20,6 +20,7 @@ use self::slab::Taken;
 use self::wheel::{Next, Wheel};
 use super::{Instant, Sleep, sleep_until};
 use crate::host::thread::{shown_now_lower, shown_now_upper};
+use crate::host::wake;
 
 /// A queue that returns each of its values at the value's deadline: `tokio_util::time::DelayQueue`, exact to the
 /// nanosecond.
@@ -74,6 +75,8 @@ pub struct DelayQueue<T> {
     wheel: Wheel<T>,
     /// The latest time that is known to be over.
     now: u64,
+    /// True if `now` is a time of a virtual clock.
+    is_virtual: bool,
     /// The sleep that wakes the task that waits. The first wait makes it; it is boxed, because the queue may be moved.
     delay: Option<Pin<Box<Sleep>>>,
     /// The time at which `delay` wakes its task; `None` if no task waits.
@@ -95,6 +98,7 @@ impl<T> DelayQueue<T> {
         Self {
             wheel: Wheel::with_capacity(capacity),
             now: 0,
+            is_virtual: false,
             delay: None,
             armed: None,
             waiting: None,
@@ -150,6 +154,9 @@ impl<T> DelayQueue<T> {
     ///
     /// O(1). After the first value was removed or moved, a task may be woken once for nothing.
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        if self.is_virtual || wake::is_virtual() {
+            self.follow_clock();
+        }
         loop {
             let first = match self.wheel.expire(self.now) {
                 Next::Due(taken) => return Poll::Ready(Some(Expired::new(taken))),
@@ -314,6 +321,18 @@ impl<T> DelayQueue<T> {
     fn set_idle(&mut self, waker: &Waker) {
         self.armed = None;
         set_waker(&mut self.idle, waker);
+    }
+
+    /// Reads the clock, which may be another one than at the last poll, because this thread has a virtual clock or has
+    /// left it. The other clock may show an earlier time.
+    #[cold]
+    fn follow_clock(&mut self) {
+        let now = order(shown_now_lower());
+        self.is_virtual = wake::is_virtual();
+        if now < self.now {
+            self.wheel.rewind();
+        }
+        self.now = now;
     }
 
     /// Polls the sleep until `when`, and registers the task to be woken at `when`.

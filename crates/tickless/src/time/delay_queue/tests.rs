@@ -13,6 +13,8 @@ enum Step {
     Remove(usize),
     Reset(usize, u64),
     Expire(u64),
+    /// The clock goes back.
+    Rewind(u64),
     Shrink,
     Clear,
 }
@@ -28,6 +30,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => any::<usize>().prop_map(Step::Remove),
         4 => (any::<usize>(), distances()).prop_map(|(which, far)| Step::Reset(which, far)),
         6 => distances().prop_map(Step::Expire),
+        1 => distances().prop_map(Step::Rewind),
         1 => Just(Step::Shrink),
         1 => Just(Step::Clear),
     ];
@@ -53,6 +56,19 @@ impl Oracle {
     fn take(&mut self, id: usize) -> Option<u64> {
         let place = self.places[id].1.take()?;
         self.values.remove(&place).map(|(deadline, _)| deadline)
+    }
+
+    /// Puts each value at its deadline, however late it was put there.
+    fn rewind(&mut self) {
+        let values = std::mem::take(&mut self.values);
+        for (old, (deadline, key)) in values {
+            let place = (deadline, old.1);
+            let of_value = self.places.iter_mut().find(|(_, at)| *at == Some(old));
+            if let Some((_, at)) = of_value {
+                *at = Some(place);
+            }
+            self.values.insert(place, (deadline, key));
+        }
     }
 
     fn expire(&mut self, now: u64) -> Option<(u64, Key)> {
@@ -105,6 +121,11 @@ fn agrees(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Expire(on) => {
                 now = now.saturating_add(on).min(1 << 62);
                 expire_all(&mut wheel, &mut oracle, now)?;
+            }
+            Step::Rewind(by) => {
+                now = now.saturating_sub(by).max(1 << 20);
+                wheel.rewind();
+                oracle.rewind();
             }
             Step::Shrink => wheel.shrink(),
             Step::Clear => {

@@ -80,7 +80,8 @@ pub(super) enum Next<T> {
 #[derive(Debug)]
 pub(super) struct Wheel<T> {
     entries: Slab<T>,
-    /// A lower bound of all deadlines: not after any deadline in a list, and not after the last `now`.
+    /// A lower bound of all deadlines: not after any deadline in a list, and not after the last `now`. It goes back by
+    /// [`rewind`](Self::rewind) alone.
     elapsed: u64,
     /// The digits with a list that is not empty.
     digits: u16,
@@ -368,6 +369,25 @@ impl<T> Wheel<T> {
             let next = self.entries.at(index).next;
             self.link(index);
             index = next;
+        }
+    }
+
+    /// Files all entries anew, in their order, so that the next `now` may be any time.
+    pub(super) fn rewind(&mut self) {
+        let in_run = self.run.places().filter(|place| self.is_in_run(**place));
+        let mut indices: Vec<u32> = in_run.map(|place| place.index).collect();
+        while let Some(list) = self.first_list() {
+            let mut index = self.lists[list].head;
+            while index != NONE {
+                indices.push(index);
+                index = self.entries.at(index).next;
+            }
+            self.set_empty(list);
+        }
+        self.run.begin();
+        self.elapsed = 0;
+        for index in indices {
+            self.link(index);
         }
     }
 
