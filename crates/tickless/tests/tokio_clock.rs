@@ -158,6 +158,31 @@ fn a_reset_within_another_runtime_keeps_the_ticks_of_its_own() {
     }
 }
 
+/// A sleep that waits by the clock of a runtime outlives this runtime.
+#[test]
+fn a_sleep_behind_its_paused_runtime_goes_by_the_clock_of_its_thread() {
+    let start = std::time::Instant::now();
+    let (mut polled, mut moved) = (Box::pin(sleep(HOUR)), Box::pin(sleep(HOUR)));
+    let mut alarm = Box::pin(tickless::boottime::sleep(Duration::from_millis(2)));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        polled.set(sleep(Duration::from_millis(2)));
+        assert!(futures::poll!(polled.as_mut()).is_pending());
+        assert!(futures::poll!(moved.as_mut()).is_pending());
+        assert!(futures::poll!(alarm.as_mut()).is_pending());
+    });
+    drop(runtime);
+    moved
+        .as_mut()
+        .reset(Instant::now() + Duration::from_millis(2));
+    futures::executor::block_on(async { futures::join!(polled, moved, alarm) });
+    assert!(start.elapsed() >= Duration::from_millis(2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_expiry_is_told_at_once() {
     for _ in 0..1_290 {

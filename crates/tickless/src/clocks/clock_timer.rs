@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 use pin_project_lite::pin_project;
 use tickless_core::base::TaskTimer;
 use tickless_core::hrtimer::{Sleeper, Start};
-use tickless_core::time::{ClockId, Instant};
+use tickless_core::time::{ClockId, Instant, Monotonic};
 
 use crate::host::registry::{recheck_clock, shown, timers, watch_clocks};
 use crate::host::thread::shown_now_lower;
@@ -215,7 +215,9 @@ impl<C: ClockId> ClockTimer<C> {
         }
         let is_set = *this.waits == Waits::ForSets && timers().platform().wall.sets() != *this.sets;
         let now = shown::<C>();
-        let is_over = is_set || now >= *this.deadline;
+        // The end of the range never comes.
+        let is_due = now >= *this.deadline && *this.deadline < Instant::LATEST;
+        let is_over = is_set || is_due;
         if *this.state == TimerState::Virtual {
             let slot = this.sleeper.as_mut().idle_waker();
             let ticket = slot.and_then(|slot| ticket::find(slot.as_ref()?));
@@ -237,8 +239,12 @@ impl<C: ClockId> ClockTimer<C> {
                 // A clock that nothing holds up comes to whatever is told it: see the sleeps.
                 *this.deadline = now.saturating_add(FAR);
             }
-            let left = this.deadline.saturating_since(now);
-            let deadline = shown_now_lower().saturating_add(left);
+            let deadline = if *this.deadline >= Instant::LATEST {
+                Instant::<Monotonic>::LATEST
+            } else {
+                let left = this.deadline.saturating_since(now);
+                shown_now_lower().saturating_add(left)
+            };
             if let Some(ticket) = virtual_time::arm(deadline, waker) {
                 let slot = this.sleeper.as_mut().idle_waker();
                 let old = slot.and_then(|slot| slot.replace(ticket));

@@ -51,7 +51,7 @@ impl Host {
     }
 
     /// Executes foreign code; `false` if it panicked. The panic hook has reported the panic; this function counts it.
-    pub(super) fn guard(&self, foreign: impl FnOnce()) -> bool {
+    pub(crate) fn guard(&self, foreign: impl FnOnce()) -> bool {
         let result = catch_unwind(AssertUnwindSafe(foreign));
         let Err(payload) = result else { return true };
         // Relaxed: a count.

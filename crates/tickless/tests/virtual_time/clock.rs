@@ -1,5 +1,6 @@
 //! Tests of one thread and its virtual clock.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -522,6 +523,38 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[test]
+fn a_waker_that_panics_is_contained() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("in a waker");
+        }
+    }
+    let before = tickless::stats().panics;
+    paused(async {
+        let waker = Waker::from(Arc::new(Panics));
+        let mut context = Context::from_waker(&waker);
+        let start = Instant::now();
+        let mut first = Box::pin(sleep(DAY));
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        let mut moved = Box::pin(sleep(2 * DAY));
+        assert!(moved.as_mut().poll(&mut context).is_pending());
+        moved.as_mut().reset(start);
+        sleep(3 * DAY).await;
+        assert_eq!(start.elapsed(), 3 * DAY);
+        // While the clock runs, and at the end of the runtime.
+        let mut running = Box::pin(sleep(nanos(1)));
+        assert!(running.as_mut().poll(&mut context).is_pending());
+        time::resume();
+        sleep(Duration::from_millis(2)).await;
+        let mut left = Box::pin(sleep(DAY));
+        assert!(left.as_mut().poll(&mut context).is_pending());
+        std::mem::forget(left);
+    });
+    assert!(tickless::stats().panics >= before + 4);
+}
+
+#[test]
 fn a_queue_of_delays_follows_the_clock_back() {
     let mut queue = DelayQueue::new();
     let first = |queue: &mut DelayQueue<u32>| {
@@ -556,5 +589,42 @@ fn a_queue_of_delays_follows_the_clock_back() {
         time::advance(DAY / 2).await;
         assert_eq!(first(&mut queue), Poll::Ready(Some(4)));
         assert_eq!(first(&mut queue), Poll::Pending);
+    });
+}
+
+/// A sleep that is too far to tell takes thirty years, until the clock is near the end of its range.
+#[test]
+fn never_does_not_come_at_the_end_of_time() {
+    run(async {
+        let (sender, done) = futures::channel::oneshot::channel();
+        time::pause();
+        let rounds = [Cell::new(0), Cell::new(0)];
+        let never = async {
+            loop {
+                sleep(Duration::MAX).await;
+                rounds[0].set(rounds[0].get() + 1);
+            }
+        };
+        let alarms = async {
+            loop {
+                let end = std::time::UNIX_EPOCH + Duration::from_secs(1 << 40);
+                realtime::sleep_until(end, OnSet::Follow).await;
+                rounds[1].set(rounds[1].get() + 1);
+            }
+        };
+        let waits = async {
+            let _ended = std::thread::spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                sender.send(())
+            });
+            done.await.expect("it is sent");
+        };
+        let never = pin!(async { futures::join!(never, alarms) });
+        futures::future::select(never, pin!(waits)).await;
+        assert!(rounds.iter().all(|rounds| rounds.get() <= 10), "{rounds:?}");
+        // What is in range goes on.
+        let start = Instant::now();
+        sleep(DAY).await;
+        assert_eq!(start.elapsed(), DAY);
     });
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
 
 use tickless::executor::io::Async;
 use tickless::hrtimer::{HrTimer, Restart};
@@ -272,6 +272,29 @@ fn callbacks_of_a_task_come_by_the_clock_of_its_executor() {
         assert!((second..2 * second).contains(&coarse), "{coarse:?}");
         assert_eq!(start.elapsed(), DAY);
     });
+}
+
+/// The worker and the threads in `block_on` both move the clock.
+#[test]
+fn a_waker_that_panics_ends_neither_the_worker_nor_who_blocks() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("in a waker");
+        }
+    }
+    for _ in 0..20 {
+        let executor = executor();
+        let task = executor.spawn(async {
+            time::pause();
+            let waker = Waker::from(Arc::new(Panics));
+            let mut one = Box::pin(sleep(DAY));
+            let polled = one.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            sleep(2 * DAY).await;
+        });
+        executor.block_on(task).expect("it does not panic");
+    }
 }
 
 #[test]

@@ -31,7 +31,8 @@ impl<T: SleepQueue> SleepTimer<T> {
     pub(super) fn arm_virtual(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
         let mut this = self.project();
         if *this.deadline >= Instant::LATEST {
-            // A clock that nothing holds up comes to whatever is told it, so it is told tokio's "never".
+            // A clock that nothing holds up comes to whatever is told it, so it is told tokio's "never". If that is
+            // beyond the range, it never comes.
             *this.deadline = shown_now_lower().saturating_add(FAR);
         }
         this.timer.as_mut().make(SleepState::Idle, T::new);

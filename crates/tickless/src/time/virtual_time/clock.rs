@@ -22,6 +22,7 @@ use tickless_core::time::Instant;
 
 use super::draw::Draw;
 use crate::host::clock::CLOCK;
+use crate::host::registry::timers;
 use crate::host::thread;
 use crate::time::sleep_timer::SleepTimer;
 
@@ -119,7 +120,7 @@ impl Clock {
     /// Returns true if the clock stands still, and none of its timers could move it.
     pub(crate) fn is_stuck(&self) -> bool {
         let state = self.lock();
-        let is_passed = state.is_auto && !state.queue.is_empty();
+        let is_passed = state.is_auto && state.first().is_some();
         state.is_paused() && state.advances.is_empty() && !is_passed
     }
 
@@ -144,9 +145,7 @@ impl Clock {
         state.time = Time::Runs { ahead };
         let advances = std::mem::take(&mut state.advances);
         drop(state);
-        advances
-            .into_iter()
-            .for_each(|advance| advance.waker.wake());
+        advances.into_iter().for_each(|advance| wake(advance.waker));
         self.follow();
         true
     }
@@ -202,7 +201,9 @@ impl Clock {
         let nanos = u64::try_from(duration.as_nanos()).ok();
         let start = before.map_or(now, |before| before.max(now)).as_nanos();
         let target = nanos.and_then(|nanos| start.checked_add_unsigned(nanos));
-        let target = Instant::from_nanos(target.ok_or(Refused::TooFar)?);
+        let target = target.map(Instant::from_nanos);
+        let target = target.filter(|target| *target < Instant::LATEST);
+        let target = target.ok_or(Refused::TooFar)?;
         let number = state.next_number();
         state.advances.push(Advance {
             number,
@@ -262,7 +263,7 @@ impl Clock {
         let advances = std::mem::take(&mut state.advances);
         drop(state);
         drop(advances);
-        queue.into_values().for_each(Waker::wake);
+        queue.into_values().for_each(wake);
     }
 
     /// Fires the due sleeps of a clock that runs, and starts the host's timer for the next sleep.
@@ -271,7 +272,7 @@ impl Clock {
         let context = Context::from_waker(&waker);
         loop {
             while let Some(woken) = self.step(|| Allowed::NOTHING, || {}) {
-                woken.wake();
+                wake(woken);
             }
             let Some(next) = self.lock().first_of_running() else {
                 return;
@@ -326,6 +327,12 @@ impl State {
         matches!(self.time, Time::Paused(_))
     }
 
+    /// Returns the first deadline; `None` if no timer ever fires. The end of the range never comes.
+    fn first(&self) -> Option<Instant> {
+        let (first, ..) = self.queue.keys().next()?;
+        Some(*first).filter(|first| *first < Instant::LATEST)
+    }
+
     fn next_number(&mut self) -> u64 {
         self.count += 1;
         self.count
@@ -333,7 +340,7 @@ impl State {
 
     fn step(&mut self, allowed: impl FnOnce() -> Allowed) -> Option<Waker> {
         let now = self.now();
-        let first = self.queue.keys().next().map(|&(deadline, ..)| deadline);
+        let first = self.first();
         let is_due = first.is_some_and(|first| first <= now);
         if !self.is_paused() {
             return self.fire(first.filter(|_| is_due));
@@ -381,7 +388,7 @@ impl State {
         let Time::Runs { ahead } = self.time else {
             return None;
         };
-        let (first, ..) = self.queue.keys().next()?;
+        let first = self.first()?;
         Some(Instant::from_nanos(first.as_nanos().saturating_sub(ahead)))
     }
 }
@@ -395,6 +402,12 @@ impl Wake for Runs {
             clock.follow();
         }
     }
+}
+
+/// Wakes the task of a timer that fired. A panic of the waker ends here, as where the host fires a timer: it belongs to
+/// no task of the thread that moves the clock.
+pub(crate) fn wake(waker: Waker) {
+    let _counted = timers().platform().guard(|| waker.wake());
 }
 
 /// Runs `body`, which sees the process's clock.

@@ -25,7 +25,7 @@ use std::task::{Wake, Waker};
 use tickless_core::time::Instant;
 
 use super::callbacks::Callbacks;
-use super::clock::{Allowed, Clock, Refused};
+use super::clock::{self, Allowed, Clock, Refused};
 use crate::host::thread::{self, Thread, with_thread};
 use crate::host::wake;
 
@@ -218,7 +218,7 @@ impl Runtime {
         };
         // Relaxed: a count that may be wrong.
         self.yields.store(0, Ordering::Relaxed);
-        woken.wake();
+        clock::wake(woken);
         Some(passed)
     }
 

@@ -20,7 +20,7 @@ use tickless_core::time::Instant;
 #[cfg(feature = "tokio")]
 use tokio::runtime::{Handle, Id};
 
-use super::clock::{Clock, Key};
+use super::clock::{self, Clock, Key};
 use super::runtime;
 
 /// A waker that owns a timer in the queue of a virtual clock.
@@ -188,10 +188,14 @@ impl Ticket {
             }
             #[cfg(feature = "tokio")]
             TicketUse::Tokio(substitute) => {
+                let mut substitute = lock(substitute);
+                if this_runtime() != substitute.runtime {
+                    // Its runtime may be gone, where a poll of tokio's sleep panics.
+                    return Waits::Nowhere;
+                }
                 if is_over {
                     return Waits::Over;
                 }
-                let mut substitute = lock(substitute);
                 let mut context = Context::from_waker(waker);
                 if substitute.sleep.as_mut().poll(&mut context).is_ready() {
                     // The clock was advanced by a part of a millisecond meanwhile: the deadline is in a later tick.
@@ -221,7 +225,7 @@ impl Ticket {
                 }
                 // With no lock held: it may run foreign code.
                 drop(key);
-                waker.wake();
+                clock::wake(waker);
                 true
             }
             #[cfg(feature = "tokio")]
