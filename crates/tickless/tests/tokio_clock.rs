@@ -195,6 +195,39 @@ async fn each_expiry_is_told_at_once() {
     }
 }
 
+/// The clock moves at once, and what became due is polled afterwards.
+#[tokio::test(start_paused = true)]
+async fn an_advance_is_tokios() {
+    async fn ends(advance: impl Future<Output = ()>) -> [Vec<Duration>; 2] {
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let (start, of_task) = (tokio::time::Instant::now(), Arc::clone(&ends));
+        tokio::spawn(async move {
+            for _ in 0..3 {
+                sleep(Duration::from_millis(10)).await;
+                of_task.lock().expect("no panic").push(start.elapsed());
+            }
+        });
+        tokio::task::yield_now().await;
+        advance.await;
+        let so_far = ends.lock().expect("no panic").clone();
+        sleep(HOUR).await;
+        [so_far, std::mem::take(&mut *ends.lock().expect("no panic"))]
+    }
+    let moved = Duration::from_millis(25);
+    let theirs = ends(tokio::time::advance(moved)).await;
+    assert_eq!(ends(time::advance(moved)).await, theirs);
+    // A sleep in its place lets each timer fire at its own time.
+    let one_by_one = [10, 20, 30].map(Duration::from_millis);
+    let [so_far, all] = ends(sleep(moved)).await;
+    assert_eq!((&so_far[..], &all[..]), (&one_by_one[..2], &one_by_one[..]));
+}
+
+#[tokio::test]
+#[should_panic(expected = "a clock of tokio can do this neither by tokio nor by this library")]
+async fn a_clock_of_tokio_is_not_paused_manually() {
+    time::pause_manually();
+}
+
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "time is already frozen")]
 async fn a_second_pause_panics_as_tokios() {

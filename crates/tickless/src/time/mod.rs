@@ -56,7 +56,7 @@
 //!   tasks. Code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.
 //! - [`Sleep`] is fused: a sleep that is polled again after it was ready is ready again.
 //! - [`pause`], [`resume`] and [`advance`] work to the nanosecond, and all timers that are due have run when an advance
-//!   is ready.
+//!   is ready. In a runtime of tokio they are tokio's functions.
 //!
 //! # Cost
 //!

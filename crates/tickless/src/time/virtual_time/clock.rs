@@ -66,6 +66,9 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Outside,
+    /// The runtime is one of tokio, whose clock has no such function.
+    #[cfg(feature = "tokio-test-util")]
+    InTokio,
     SeveralWorkers,
     AlreadyFrozen,
     NotFrozen,

@@ -53,7 +53,7 @@ pub(crate) const FAR: Span = Span::from_secs(86_400 * 365 * 30);
 ///
 /// It also works in a `current_thread` runtime of tokio, with the feature `tokio-test-util`: the call pauses tokio's
 /// clock, and the time of this library follows tokio's clock. Sleeps are tokio's sleeps there, and take whole
-/// milliseconds.
+/// milliseconds, and [`advance`] is [tokio's](advance#in-a-runtime-of-tokio).
 ///
 /// # What holds the time
 ///
@@ -89,11 +89,11 @@ pub fn pause() {
 /// Stops the clock of this runtime, as [`pause`] does, until [`advance`] moves it: the clock never moves by itself.
 ///
 /// While no task advances the clock, a task that sleeps waits for ever, even if nothing else can run. tokio has no such
-/// function.
+/// function, and a paused clock of tokio always moves by itself.
 ///
 /// # Panics
 ///
-/// As [`pause`].
+/// As [`pause`], and in a runtime of tokio.
 #[track_caller]
 pub fn pause_manually() {
     refuse(at_runtime(|runtime| runtime.pause(false)));
@@ -127,6 +127,16 @@ pub fn resume() {
 /// its own time. All tasks run until they wait before the next timer fires. When the future is ready, all of these
 /// timers have fired, and the clock has moved by `duration` exactly. If several advances are polled at the same time,
 /// each begins where the previous one ends.
+///
+/// # In a runtime of tokio
+///
+/// In a `current_thread` runtime of tokio this function is tokio's `advance`, so that moved tests keep their meaning:
+/// the clock moves at once by the whole `duration`, and the future may be ready before the tasks that became due are
+/// polled. They then find the clock at its new time. To let each timer fire at its own time there, await a
+/// [`sleep`](fn@super::sleep) of this duration instead. Timers with callbacks that became due were called when the
+/// future is ready.
+///
+/// # Example
 ///
 /// ```
 /// use std::time::Duration;
@@ -239,7 +249,14 @@ impl Drop for Advancing {
 
 /// Calls `body` with the runtime of this thread.
 fn at_runtime<R>(body: impl FnOnce(&Runtime) -> Result<R, Refused>) -> Result<R, Refused> {
-    let runtime = runtime::current_or_own().ok_or(Refused::Outside)?;
+    let outside = || {
+        #[cfg(feature = "tokio-test-util")]
+        if tokio::runtime::Handle::try_current().is_ok() {
+            return Refused::InTokio;
+        }
+        Refused::Outside
+    };
+    let runtime = runtime::current_or_own().ok_or_else(outside)?;
     let result = body(&runtime);
     runtime::sync();
     result
@@ -260,6 +277,12 @@ fn refuse<R>(result: Result<R, Refused>) -> R {
         Err(Refused::Outside) => panic!(
             "time cannot be frozen from outside the Tokio runtime. Here that is an `Executor` with one worker, or \
              `Worker::block_on`; the feature `tokio-test-util` adds tokio's own `current_thread` runtime"
+        ),
+        #[cfg(feature = "tokio-test-util")]
+        Err(Refused::InTokio) => panic!(
+            "a clock of tokio can do this neither by tokio nor by this library: it is paused by `time::pause` and \
+             moved by `time::advance` alone. Use `#[tickless::test]`, an `Executor` with one worker, or \
+             `Worker::block_on`"
         ),
     }
 }
