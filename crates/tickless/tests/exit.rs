@@ -16,7 +16,7 @@ use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::task::{self, Deadline};
 use tickless::time::{self, sleep};
 use tickless::wheel::WheelTimer;
-use tickless::{Executor, coarse};
+use tickless::{Executor, Worker, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -122,6 +122,33 @@ fn exit_of_worker() -> ! {
 fn an_exit_handler_sleeps_where_a_callback_exits() {
     let test = "an_exit_handler_sleeps_where_a_callback_exits";
     exits_in(test, || start_exiting(support::well_done));
+}
+
+/// The thread would fire its timers itself, between two polls of this future.
+#[test]
+fn an_exit_handler_sleeps_where_a_future_of_a_worker_exits() {
+    let test = "an_exit_handler_sleeps_where_a_future_of_a_worker_exits";
+    exits_in(test, || {
+        let worker = Worker::new().expect("the thread is free");
+        worker.block_on(async {
+            sleep(ms(1)).await;
+            support::well_done()
+        });
+    });
+}
+
+/// No runtime moves the paused clock of the thread any more.
+#[test]
+fn an_exit_handler_sleeps_where_the_clock_is_paused() {
+    let test = "an_exit_handler_sleeps_where_the_clock_is_paused";
+    exits_in(test, || {
+        let worker = Worker::new().expect("the thread is free");
+        worker.block_on(async {
+            time::pause();
+            sleep(HOUR).await;
+            support::well_done();
+        });
+    });
 }
 
 /// A handler that is registered later is called earlier.

@@ -241,11 +241,13 @@ thread_local! {
     static ALIVE: Alive = const { Alive };
 }
 
-/// A value whose destructor does nothing.
+/// A value whose destructor makes the thread ask, before its next timer, which thread fires its timers from then on.
 struct Alive;
 
 impl Drop for Alive {
-    fn drop(&mut self) {}
+    fn drop(&mut self) {
+        with_thread(|thread| thread.set_unattended(true));
+    }
 }
 
 /// Calls `body` with the state of the calling thread.
@@ -528,7 +530,13 @@ impl Thread {
     /// Returns the virtual clock that users of this thread see; `None` if they see the process's clock.
     fn shown_now(&self) -> Option<Instant> {
         if let Some(clock) = self.reading.shown() {
-            return Some(clock());
+            if !self.is_at_its_end() {
+                return Some(clock());
+            }
+            // No runtime moves the virtual clock any more: by the process's clock an exit handler can sleep.
+            self.reading.show(None);
+            self.note(Way::Virtual, false);
+            return None;
         }
         #[cfg(feature = "tokio")]
         if let Some(now) = tokio_clock::shown() {
