@@ -229,6 +229,12 @@ async fn a_clock_of_tokio_is_not_paused_manually() {
 }
 
 #[tokio::test(start_paused = true)]
+#[should_panic(expected = "a clock of tokio can do this neither by tokio nor by this library")]
+async fn a_clock_of_tokio_has_no_time_of_day_to_set() {
+    tickless::realtime::set(std::time::UNIX_EPOCH);
+}
+
+#[tokio::test(start_paused = true)]
 #[should_panic(expected = "time is already frozen")]
 async fn a_second_pause_panics_as_tokios() {
     time::pause();

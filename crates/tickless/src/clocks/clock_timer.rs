@@ -24,7 +24,7 @@ use tickless_core::base::TaskTimer;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::{ClockId, Instant, Monotonic};
 
-use crate::host::registry::{recheck_clock, shown, timers, watch_clocks};
+use crate::host::registry::{clock_sets, recheck_clock, shown, timers, watch_clocks};
 use crate::host::thread::shown_now_lower;
 use crate::host::{blocked, wake};
 use crate::time::budget;
@@ -108,7 +108,7 @@ impl<C: ClockId> ClockTimer<C> {
             deadline: settable(deadline),
             state: TimerState::Idle,
             waits,
-            sets: timers().platform().wall.sets(),
+            sets: clock_sets(),
         }
     }
 
@@ -118,7 +118,7 @@ impl<C: ClockId> ClockTimer<C> {
 
     /// Returns whether a clock was set since the future was made, or since [`take_sets`](Self::take_sets).
     pub(crate) fn was_set(&self) -> bool {
-        timers().platform().wall.sets() != self.sets
+        clock_sets() != self.sets
     }
 
     /// Sets the deadline of a future that was just made.
@@ -129,7 +129,7 @@ impl<C: ClockId> ClockTimer<C> {
 
     /// Takes note of the sets so far, so that only later sets count.
     pub(crate) fn take_sets(self: Pin<&mut Self>) {
-        *self.project().sets = timers().platform().wall.sets();
+        *self.project().sets = clock_sets();
     }
 
     /// Changes the deadline, and waits for the new one.
@@ -150,7 +150,7 @@ impl<C: ClockId> ClockTimer<C> {
         }
         let mut this = self.project();
         let wall = &timers().platform().wall;
-        let is_set = || *this.waits == Waits::ForSets && wall.sets() != *this.sets;
+        let is_set = || *this.waits == Waits::ForSets && clock_sets() != *this.sets;
         let is_armed = *this.state == TimerState::Armed;
         if is_armed {
             wake::ensure_expiry_thread_again();
@@ -213,7 +213,7 @@ impl<C: ClockId> ClockTimer<C> {
             _ if !is_virtual => return None,
             _ => {}
         }
-        let is_set = *this.waits == Waits::ForSets && timers().platform().wall.sets() != *this.sets;
+        let is_set = *this.waits == Waits::ForSets && clock_sets() != *this.sets;
         let now = shown::<C>();
         // The end of the range never comes.
         let is_due = now >= *this.deadline && *this.deadline < Instant::LATEST;
@@ -245,7 +245,7 @@ impl<C: ClockId> ClockTimer<C> {
                 let left = this.deadline.saturating_since(now);
                 shown_now_lower().saturating_add(left)
             };
-            if let Some(ticket) = virtual_time::arm(deadline, waker) {
+            if let Some(ticket) = virtual_time::arm(deadline, waker, true) {
                 let slot = this.sleeper.as_mut().idle_waker();
                 let old = slot.and_then(|slot| slot.replace(ticket));
                 *this.state = TimerState::Virtual;

@@ -118,10 +118,11 @@ use tickless_core::time::{Instant, Monotonic, Realtime};
 
 use super::clock_timer::{ClockTimer, Found, Waits};
 use super::interval::{ClockInterval, TickSleep};
-use crate::host::registry::{shown, timers, watch_clocks};
+use crate::host::registry::{clock_sets, shown, watch_clocks};
 use crate::host::thread::shown_now_lower;
 use crate::time;
 use crate::time::budget::poll_limited;
+use crate::time::virtual_time;
 
 /// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares the reactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -197,7 +198,7 @@ pub fn sleep_until(deadline: SystemTime, on_set: OnSet) -> Sleep {
             },
             OnSet::Keep => Waiting::Kept {
                 timer: time::sleep_until(kept(deadline)),
-                sets: timers().platform().wall.sets(),
+                sets: clock_sets(),
             },
         },
     }
@@ -251,7 +252,7 @@ impl Sleep {
                 timer.reset(to_instant(deadline));
             }
             WaitingProjection::Kept { timer, sets } => {
-                *sets = timers().platform().wall.sets();
+                *sets = clock_sets();
                 timer.reset(kept(deadline));
             }
         }
@@ -262,7 +263,7 @@ impl Sleep {
     pub fn clock_was_set(&self) -> bool {
         match &self.waiting {
             Waiting::OnClock { timer } => timer.was_set(),
-            Waiting::Kept { sets, .. } => timers().platform().wall.sets() != *sets,
+            Waiting::Kept { sets, .. } => clock_sets() != *sets,
         }
     }
 }
@@ -597,6 +598,43 @@ pub fn kept(deadline: SystemTime) -> time::Instant {
 #[must_use]
 pub fn now() -> SystemTime {
     to_system_time(shown())
+}
+
+/// Sets the time of day of this runtime to `to`, for tests. The clock of the runtime has to be [paused](time::pause).
+///
+/// The set counts as a set of the machine's clock: each timer of this module that waits in this runtime reacts as its
+/// [`OnSet`] says. [`tai`](crate::tai) moves by the same amount, as when the machine's clock is set. The monotonic
+/// clock and [`boottime`](crate::boottime) do not change, and neither do the machine's clock and the clocks of other
+/// runtimes. Timers with [callbacks](crate::hrtimer) on these clocks do not notice the set.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickless::realtime::{self, Ended, OnSet, sleep_until};
+/// use tickless::{Worker, time};
+///
+/// Worker::new()?.block_on(async {
+///     time::pause();
+///     let hour = Duration::from_secs(3_600);
+///     let start = time::Instant::now();
+///     let alarm = sleep_until(realtime::now() + 2 * hour, OnSet::Follow);
+///     // The clock is set an hour ahead.
+///     realtime::set(realtime::now() + hour);
+///     assert_eq!(alarm.await, Ended::DueAfterSet);
+///     assert_eq!(start.elapsed(), hour);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+///
+/// When the clock is not paused, outside of a runtime, and in a runtime of tokio.
+#[track_caller]
+pub fn set(to: SystemTime) {
+    watch_clocks();
+    let step = to_instant(to)
+        .as_nanos()
+        .saturating_sub(shown::<Realtime>().as_nanos());
+    virtual_time::set_wall(step);
 }
 
 /// Returns a time of day plus a duration, or the end of the range of timers.

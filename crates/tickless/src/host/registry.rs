@@ -102,7 +102,37 @@ pub(crate) fn shown<C: ClockId>() -> Instant<C> {
     // The offset changes by what the watcher finds alone: two readings of a clock that stands still agree.
     watch_clocks();
     let offset = wall.offset_of(C::CLOCK).as_nanos();
+    let follows_sets = matches!(C::CLOCK, Clock::Realtime | Clock::Tai);
+    let shift = virtual_sets().filter(|_| follows_sets);
+    let offset = offset.saturating_add(shift.map_or(0, |sets| sets.shift));
     Instant::from_nanos(shown_now_lower().as_nanos().saturating_add(offset))
+}
+
+/// The sets of the wall clock that belongs to a virtual clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct VirtualSets {
+    /// The sum of all steps of the clock, in nanoseconds.
+    pub(crate) shift: i64,
+    pub(crate) count: u64,
+}
+
+/// The function that reads the sets for the virtual clock of this thread; set with the first set of such a clock.
+static VIRTUAL_SETS: OnceLock<fn() -> VirtualSets> = OnceLock::new();
+
+/// Makes `sets` the function that reads the sets for the virtual clock of a thread.
+pub(crate) fn show_virtual_sets(sets: fn() -> VirtualSets) {
+    let _first = VIRTUAL_SETS.set(sets);
+}
+
+fn virtual_sets() -> Option<VirtualSets> {
+    let sets = VIRTUAL_SETS.get()?;
+    with_thread(Thread::is_virtual).then(sets)
+}
+
+/// Returns the number of sets of clocks that users of this thread see.
+pub(crate) fn clock_sets() -> u64 {
+    let of_machine = timers().platform().wall.sets();
+    of_machine + virtual_sets().map_or(0, |sets| sets.count)
 }
 
 /// Notifies the timers that the clocks were set. It does not matter which clock was set: a set of the time of day moves

@@ -628,3 +628,100 @@ fn never_does_not_come_at_the_end_of_time() {
         assert_eq!(start.elapsed(), DAY);
     });
 }
+
+/// The reactions to a set of the wall clock, each with the time at which the sleep ended.
+#[test]
+fn a_set_of_the_wall_clock_ends_sleeps_as_their_policies_say() {
+    let ended = |step: i32| {
+        paused(async {
+            let start = Instant::now();
+            let alarm = realtime::now() + 4 * DAY;
+            let ends = |on_set| async move {
+                let ended = realtime::sleep_until(alarm, on_set).await;
+                (start.elapsed(), ended)
+            };
+            let sets = async {
+                sleep(DAY).await;
+                let now = realtime::now();
+                let to = match step {
+                    0.. => now + DAY * step.unsigned_abs(),
+                    _ => now - DAY * step.unsigned_abs(),
+                };
+                realtime::set(to);
+                assert_eq!(realtime::now(), to);
+            };
+            let [follow, now, keep] = [OnSet::Follow, OnSet::FireNow, OnSet::Keep].map(ends);
+            let (follow, now, keep, ()) = futures::join!(follow, now, keep, sets);
+            [follow, now, keep]
+        })
+    };
+    let (late, set) = (Ended::DueAfterSet, Ended::ClockSet);
+    assert_eq!(ended(1), [(3 * DAY, late), (DAY, set), (4 * DAY, late)]);
+    assert_eq!(ended(5), [(DAY, late), (DAY, late), (4 * DAY, late)]);
+    assert_eq!(ended(-1), [(5 * DAY, late), (DAY, set), (4 * DAY, late)]);
+}
+
+#[test]
+fn a_set_of_the_wall_clock_moves_what_follows_it_alone() {
+    paused(async {
+        let (up, atomic) = (boottime::Instant::now(), tai::Instant::now());
+        let start = realtime::now();
+        // By the turn of each day that this clock shows.
+        let calls = Mutex::new(Vec::new());
+        let next = |now: std::time::SystemTime| {
+            calls.lock().expect("no panic").push(now);
+            now + DAY
+        };
+        let mut next = pin!(realtime::sleep_until_next(next));
+        let mut ticks = realtime::interval_at(start + DAY, DAY);
+        assert!(poll_once(next.as_mut()).await.is_pending());
+        assert!(poll_once(pin!(ticks.tick())).await.is_pending());
+        // Parts that are polled only if they are woken.
+        let parts = [2, 3].map(|days| realtime::sleep_until(start + days * DAY, OnSet::Follow));
+        let mut parts = futures::stream::FuturesUnordered::from_iter(parts);
+        let mut parts = futures::StreamExt::next(&mut parts);
+        assert!(poll_once(Pin::new(&mut parts)).await.is_pending());
+        let instant = Instant::now();
+        realtime::set(start + 2 * DAY);
+        assert_eq!(Instant::now(), instant);
+        assert_eq!(up.elapsed(), Duration::ZERO);
+        assert_eq!(atomic.elapsed(), 2 * DAY);
+        assert_eq!(ticks.tick().await, start + DAY);
+        assert_eq!(ticks.tick().await, start + 2 * DAY);
+        assert_eq!(parts.await, Some(Ended::DueAfterSet));
+        assert_eq!(instant.elapsed(), Duration::ZERO);
+        assert_eq!(next.await, start + 3 * DAY);
+        assert_eq!(instant.elapsed(), DAY);
+        assert_eq!(*calls.lock().expect("no panic"), [start, start + 2 * DAY]);
+        let limit = realtime::timeout(DAY, OnSet::FireNow, std::future::pending::<()>());
+        let mut limit = pin!(limit);
+        assert!(poll_once(limit.as_mut()).await.is_pending());
+        realtime::set(start);
+        let elapsed = limit.await.expect_err("it is over");
+        assert_eq!(elapsed.ended(), Ended::ClockSet);
+        // Sets before a sleep do not count, and other runtimes have their own clocks.
+        let alarm = realtime::sleep_until(realtime::now() + DAY, OnSet::FireNow);
+        let other = std::thread::spawn(|| {
+            paused(async {
+                realtime::set(realtime::now() + 9 * DAY);
+            });
+        });
+        other.join().expect("it does not panic");
+        assert_eq!(alarm.await, Ended::Due);
+    });
+    let behind = std::time::SystemTime::now();
+    assert!(realtime::now().duration_since(behind).expect("not before") < DAY);
+}
+
+#[test]
+fn a_clock_that_runs_is_not_set() {
+    let outside = "time cannot be frozen from outside the Tokio runtime";
+    let set = || realtime::set(std::time::UNIX_EPOCH);
+    assert!(panics(set).starts_with(outside));
+    run(async {
+        assert_eq!(panics(set), "time is not frozen");
+        time::pause();
+        time::resume();
+        assert_eq!(panics(set), "time is not frozen");
+    });
+}

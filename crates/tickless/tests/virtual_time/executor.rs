@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickless::executor::io::Async;
 use tickless::hrtimer::{HrTimer, Restart};
+use tickless::realtime::{self, Ended, OnSet};
 use tickless::time::{self, Duration, Instant, sleep, timeout};
 use tickless::wheel::{self, Tick, WheelTimer};
 use tickless::{Executor, coop, task};
@@ -309,5 +310,21 @@ fn each_expiry_of_a_task_is_told_at_once() {
             }
         });
         task.await.expect("it does not panic");
+    });
+}
+
+#[test]
+fn a_task_sets_the_wall_clock_for_others() {
+    paused(async {
+        let now = realtime::now();
+        let alarm = task::spawn(realtime::sleep_until(now + 2 * DAY, OnSet::Follow));
+        let sets = task::spawn(async move {
+            sleep(DAY).await;
+            realtime::set(realtime::now() + DAY);
+        });
+        let start = Instant::now();
+        assert_eq!(alarm.await.expect("it ends"), Ended::DueAfterSet);
+        sets.await.expect("it ends");
+        assert_eq!(start.elapsed(), DAY);
     });
 }

@@ -39,7 +39,7 @@ impl<T: SleepQueue> SleepTimer<T> {
         let armed = if is_over(*this.deadline) {
             None
         } else {
-            virtual_time::arm(*this.deadline, &waker)
+            virtual_time::arm(*this.deadline, &waker, false)
         };
         let (kept, stage) = match armed {
             Some(ticket) => (ticket, SleepState::Virtual),

@@ -60,7 +60,7 @@ impl Callbacks {
         if stands.map(|(deadline, ..)| deadline) == Some(due) {
             return;
         }
-        let new = (!due.is_forever()).then(|| clock.arm(due, fires()));
+        let new = (!due.is_forever()).then(|| clock.arm(due, fires(), false));
         let old = std::mem::replace(&mut *self.armed(), new);
         drop(old.and_then(|old| clock.cancel(old)));
     }

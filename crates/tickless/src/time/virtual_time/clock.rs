@@ -22,7 +22,7 @@ use tickless_core::time::Instant;
 
 use super::draw::Draw;
 use crate::host::clock::CLOCK;
-use crate::host::registry::timers;
+use crate::host::registry::{VirtualSets, timers};
 use crate::host::thread;
 use crate::time::sleep_timer::SleepTimer;
 
@@ -38,6 +38,14 @@ enum Time {
     /// The time passes with the process's clock, and is `ahead` nanoseconds later than this clock, or earlier if
     /// `ahead` is negative.
     Runs { ahead: i64 },
+}
+
+/// A timer in the queue.
+#[derive(Debug)]
+struct Armed {
+    waker: Waker,
+    /// True if a set of the wall clock changes the deadline.
+    is_of_wall: bool,
 }
 
 /// A call of `advance` that is under way.
@@ -58,7 +66,9 @@ struct State {
     /// Chooses the random order of timers that have one deadline; without a draw such timers fire in the order in which
     /// they were armed.
     draw: Option<Draw>,
-    queue: BTreeMap<Key, Waker>,
+    queue: BTreeMap<Key, Armed>,
+    /// The sets of the wall clock.
+    sets: VirtualSets,
     advances: Vec<Advance>,
 }
 
@@ -101,6 +111,7 @@ impl Clock {
                 count: 0,
                 draw: None,
                 queue: BTreeMap::new(),
+                sets: VirtualSets::default(),
                 advances: Vec::new(),
             }),
             host_timer: Mutex::new(None),
@@ -153,12 +164,13 @@ impl Clock {
         true
     }
 
-    /// Arms a timer that wakes `waker` at `deadline`; returns its place in the queue.
-    pub(crate) fn arm(self: &Arc<Self>, deadline: Instant, waker: Waker) -> Key {
+    /// Arms a timer that wakes `waker` at `deadline`; returns its place in the queue. A set of the wall clock wakes
+    /// `waker` too if `is_of_wall`.
+    pub(crate) fn arm(self: &Arc<Self>, deadline: Instant, waker: Waker, is_of_wall: bool) -> Key {
         let mut state = self.lock();
         let drawn = state.draw.as_mut().map_or(0, Draw::next);
         let key = (deadline, drawn, state.next_number());
-        state.queue.insert(key, waker);
+        state.queue.insert(key, Armed { waker, is_of_wall });
         let is_first = state.queue.keys().next() == Some(&key);
         let runs = !state.is_paused();
         drop(state);
@@ -175,7 +187,31 @@ impl Clock {
 
     /// Cancels a timer, and returns its waker; `None` if the timer fired.
     pub(crate) fn cancel(&self, key: Key) -> Option<Waker> {
-        self.lock().queue.remove(&key)
+        let armed = self.lock().queue.remove(&key)?;
+        Some(armed.waker)
+    }
+
+    /// Returns the sets of the wall clock.
+    pub(crate) fn sets(&self) -> VirtualSets {
+        self.lock().sets
+    }
+
+    /// Sets the wall clock, which is `step` nanoseconds later from now on, and wakes the tasks that wait for a time of
+    /// the wall clock; they arm their timers anew. Returns false if the clock runs.
+    pub(crate) fn set_wall(&self, step: i64) -> bool {
+        let mut state = self.lock();
+        if !state.is_paused() {
+            return false;
+        }
+        state.sets.shift = state.sets.shift.saturating_add(step);
+        state.sets.count += 1;
+        let queue = std::mem::take(&mut state.queue);
+        let of_wall = |(_, armed): &(Key, Armed)| armed.is_of_wall;
+        let (of_wall, others): (BTreeMap<_, _>, _) = queue.into_iter().partition(of_wall);
+        state.queue = others;
+        drop(state);
+        of_wall.into_values().for_each(|armed| wake(armed.waker));
+        true
     }
 
     /// Gives a timer another waker; returns the new waker as the error if the timer fired.
@@ -184,7 +220,7 @@ impl Clock {
         let Some(slot) = state.queue.get_mut(&key) else {
             return Err(waker);
         };
-        let old = std::mem::replace(slot, waker);
+        let old = std::mem::replace(&mut slot.waker, waker);
         drop(state);
         drop(old);
         Ok(())
@@ -266,7 +302,7 @@ impl Clock {
         let advances = std::mem::take(&mut state.advances);
         drop(state);
         drop(advances);
-        queue.into_values().for_each(wake);
+        queue.into_values().for_each(|armed| wake(armed.waker));
     }
 
     /// Fires the due sleeps of a clock that runs, and starts the host's timer for the next sleep.
@@ -382,7 +418,7 @@ impl State {
         if let Time::Paused(now) = self.time {
             self.time = Time::Paused(now.max(first));
         }
-        self.queue.pop_first().map(|(_, waker)| waker)
+        self.queue.pop_first().map(|(_, armed)| armed.waker)
     }
 
     /// Returns the time at which the host's timer has to fire for the first timer; `None` if no timer waits, or if the

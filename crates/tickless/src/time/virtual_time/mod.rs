@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use tickless_core::time::{Instant as CoreInstant, Span};
 
+use crate::host::registry::show_virtual_sets;
 use clock::{Clock, Refused};
 use runtime::Runtime;
 
@@ -169,17 +170,29 @@ pub async fn advance(duration: Duration) {
     Advancing::new(duration).await;
 }
 
+/// Makes the wall clock of this runtime `step` nanoseconds later, for [`realtime::set`](crate::realtime::set).
+#[track_caller]
+pub(crate) fn set_wall(step: i64) {
+    refuse(at_runtime(|runtime| {
+        show_virtual_sets(runtime::sets_here);
+        let is_set = runtime.clock().set_wall(step);
+        is_set.then_some(()).ok_or(Refused::NotFrozen)
+    }));
+}
+
 /// Returns true if the clock of this thread is the clock of a tokio runtime.
 #[cfg(feature = "tokio-test-util")]
 fn is_in_tokio() -> bool {
     runtime::current_or_own().is_none() && tokio::runtime::Handle::try_current().is_ok()
 }
 
-/// Arms a timer on the virtual clock that this thread sees; returns `None` if the deadline is over.
-pub(crate) fn arm(deadline: CoreInstant, waker: &Waker) -> Option<Waker> {
+/// Arms a timer on the virtual clock that this thread sees; returns `None` if the deadline is over. A set of the wall
+/// clock of this runtime wakes the task too if `is_of_wall`.
+pub(crate) fn arm(deadline: CoreInstant, waker: &Waker, is_of_wall: bool) -> Option<Waker> {
     let own = runtime::current().filter(|runtime| runtime.is_virtual());
     if let Some(runtime) = own {
-        return Some(ticket::issue(runtime.clock(), deadline, waker.clone()));
+        let waker = waker.clone();
+        return Some(ticket::issue(runtime.clock(), deadline, waker, is_of_wall));
     }
     #[cfg(feature = "tokio")]
     return ticket::issue_in_tokio(deadline, waker);

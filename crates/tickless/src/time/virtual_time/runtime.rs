@@ -26,6 +26,7 @@ use tickless_core::time::Instant;
 
 use super::callbacks::Callbacks;
 use super::clock::{self, Allowed, Clock, Refused};
+use crate::host::registry::VirtualSets;
 use crate::host::thread::{self, Thread, with_thread};
 use crate::host::wake;
 
@@ -345,6 +346,11 @@ impl Wake for Fires {
 /// Returns the clock of this thread's runtime.
 fn shown_now() -> Instant {
     current().map_or(Instant::ZERO, |runtime| runtime.clock.now())
+}
+
+/// Returns the sets of the wall clock of this thread's runtime.
+pub(super) fn sets_here() -> VirtualSets {
+    current().map_or(VirtualSets::default(), |runtime| runtime.clock.sets())
 }
 
 /// Notes that a task of this thread gave way.

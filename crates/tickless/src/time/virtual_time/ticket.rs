@@ -87,10 +87,15 @@ fn tickets() -> MutexGuard<'static, BTreeMap<usize, Weak<Ticket>>> {
     lock(&TICKETS)
 }
 
-/// Arms a timer on `clock`; the returned waker cancels the timer when it is dropped.
-pub(crate) fn issue(clock: &Arc<Clock>, deadline: Instant, waker: Waker) -> Waker {
+/// Arms a timer on `clock`, as [`Clock::arm`] does; the returned waker cancels the timer when it is dropped.
+pub(crate) fn issue(
+    clock: &Arc<Clock>,
+    deadline: Instant,
+    waker: Waker,
+    is_of_wall: bool,
+) -> Waker {
     issue_for(TicketUse::Own {
-        key: Mutex::new(clock.arm(deadline, waker)),
+        key: Mutex::new(clock.arm(deadline, waker, is_of_wall)),
         clock: Arc::clone(clock),
     })
 }
@@ -220,7 +225,7 @@ impl Ticket {
                     return false;
                 };
                 if deadline > clock.now() {
-                    *key = clock.arm(deadline, waker);
+                    *key = clock.arm(deadline, waker, false);
                     return true;
                 }
                 // With no lock held: it may run foreign code.
