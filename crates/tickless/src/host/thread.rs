@@ -433,6 +433,15 @@ pub(crate) fn look_at_tokio() {
     });
 }
 
+/// Reports a sleep that waits in real time if tokio's clock is paused. Used in debug builds alone, because the look
+/// takes as long as starting a sleep.
+#[cfg(all(debug_assertions, feature = "tokio", not(feature = "tokio-test-util")))]
+pub(crate) fn check_unfollowed() {
+    if !with_thread(Thread::is_virtual) && tokio_clock::shown().is_some() {
+        tokio_clock::report_unfollowed();
+    }
+}
+
 /// Returns the time of this thread's tokio runtime. If there is none, returns the time of the process's clock, and
 /// makes the thread use that clock again.
 #[cfg(feature = "tokio")]
@@ -540,6 +549,12 @@ impl Thread {
         }
         #[cfg(feature = "tokio")]
         if let Some(now) = tokio_clock::shown() {
+            #[cfg(not(feature = "tokio-test-util"))]
+            if let Some(Home { base, timers }) = self.home.get()
+                && timers.pending(base.cpu()) > 0
+            {
+                tokio_clock::report_unfollowed();
+            }
             self.follow_tokio(true);
             return Some(now);
         }

@@ -21,6 +21,8 @@ use super::virtual_time::companion;
 use crate::host::clock::CLOCK;
 use crate::host::registry::{timers, try_timers_fast};
 use crate::host::remote::reactor_turn;
+#[cfg(all(debug_assertions, feature = "tokio", not(feature = "tokio-test-util")))]
+use crate::host::thread::check_unfollowed;
 #[cfg(feature = "tokio-test-util")]
 use crate::host::thread::look_at_tokio;
 use crate::host::thread::{is_ahead_fast, shown_now_lower, shown_now_upper};
@@ -139,7 +141,12 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[cfg(not(feature = "tokio-test-util"))]
     #[inline]
     pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
-        self.poll_by_clock(context)
+        let polled = self.poll_by_clock(context);
+        #[cfg(all(debug_assertions, feature = "tokio"))]
+        if polled.is_pending() {
+            check_unfollowed();
+        }
+        polled
     }
 
     #[inline]
