@@ -92,7 +92,7 @@ async fn respond(mut request: Request<Incoming>) -> Result<Response<Pieces>, Inf
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *response.body_mut() = Pieces::new(0, Bytes::new(), Duration::ZERO);
         let upgraded = hyper::upgrade::on(request);
-        task::spawn(async move { echo(upgraded.await.expect("upgraded")).await });
+        task::spawn(async move { echo(upgraded.await.expect("upgraded")).await }).detach();
     } else if request.method() == Method::CONNECT {
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     }
