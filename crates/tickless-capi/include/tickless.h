@@ -14,7 +14,10 @@
  * Callbacks are called by tickless_loop_turn, tickless_worker_turn and
  * tickless_worker_park. They may start, cancel and destroy any timer, their own
  * too, and free the memory of what they destroyed. They must not throw
- * exceptions, or leave by longjmp.
+ * exceptions, leave by longjmp, or end their thread: pthread_exit in a callback
+ * aborts the process, and so does a cancellation that takes effect in a call of
+ * the library. A thread that others cancel disables that around these calls, by
+ * pthread_setcancelstate.
  *
  * Signal handlers may call tickless_clock_now and all functions of timers:
  * -EAGAIN if the handler interrupted a call of this thread that is at work.
