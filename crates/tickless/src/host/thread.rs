@@ -241,13 +241,11 @@ thread_local! {
     static ALIVE: Alive = const { Alive };
 }
 
-/// A value whose destructor makes the thread ask, before its next timer, which thread fires its timers from then on.
+/// A value whose destructor does nothing.
 struct Alive;
 
 impl Drop for Alive {
-    fn drop(&mut self) {
-        with_thread(|thread| thread.set_unattended(true));
-    }
+    fn drop(&mut self) {}
 }
 
 /// Calls `body` with the state of the calling thread.

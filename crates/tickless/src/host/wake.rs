@@ -271,10 +271,8 @@ pub(crate) fn ensure_expiry_thread_again() {
 #[cold]
 fn ensure_expiry_thread_slow() {
     let kind = with_thread(Thread::base).map(|base| base.local().kind());
-    // Threads that run their own timers look after a missing expiry thread in their turns. At its end a thread takes no
-    // turn any more, and the expiry thread helps it.
-    let runs_its_own = kind.is_some_and(|kind| kind.runs_its_own());
-    let needed = !runs_its_own || with_thread(Thread::is_at_its_end);
+    // Threads that run their own timers look after a missing expiry thread in their turns.
+    let needed = kind.is_none_or(|kind| !kind.runs_its_own());
     if needed && let Err(error) = ensure_running() {
         if with_thread(Thread::is_at_its_end) || std::thread::panicking() {
             // A panic would end the process. The timer stays queued for a later expiry thread.
