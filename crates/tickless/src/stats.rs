@@ -68,7 +68,7 @@ pub struct Stats {
     /// Exact timers that the expiry thread fired in place of a thread that fires its own and took no turn in time: a
     /// [`Worker`](crate::Worker), a [`Driver`](crate::Driver) or a worker of an executor.
     pub stuck_expired: u64,
-    /// Ticks that intervals missed, as in [`Interval::missed_ticks`](crate::time::Interval::missed_ticks).
+    /// Ticks of intervals that are never taken: [`Interval::missed_ticks`](crate::time::Interval::missed_ticks) of all.
     pub missed_ticks: u64,
     /// System calls that set the timer file descriptor of an attached runtime.
     pub reactor_sets: u64,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::time::MissedTickBehavior;
-use crate::time::interval::{LONGEST, MISSED, MissedTicks};
+use crate::time::interval::Pace;
 
 /// A sleep from which a [`ClockInterval`] is made.
 pub trait TickSleep: Future + Sized {
@@ -44,15 +44,13 @@ pub trait TickSleep: Future + Sized {
 /// [`boottime::Interval`](crate::boottime::Interval) and [`realtime::Interval`](crate::realtime::Interval).
 ///
 /// The next tick is due one period after the tick before was due, and not after the time at which that tick was taken:
-/// an interval does not drift. A tick counts as missed when it is taken more than 5 ms late, plus the lateness that the
-/// sleep has by design.
+/// an interval does not drift. The lateness that the sleep has by design adds to the lateness from which on the
+/// [behavior](MissedTickBehavior) decides about the next tick.
 ///
 /// The first poll allocates one sleep, which all later polls use again.
 pub struct ClockInterval<S: TickSleep> {
     next: S::Instant,
-    period: Duration,
-    missed: MissedTickBehavior,
-    missed_ticks: MissedTicks,
+    pace: Pace,
     // Boxed, because an interval may be moved.
     delay: Option<Pin<Box<S>>>,
 }
@@ -60,12 +58,9 @@ pub struct ClockInterval<S: TickSleep> {
 impl<S: TickSleep> ClockInterval<S> {
     #[track_caller]
     pub(crate) fn new(start: S::Instant, period: Duration) -> Self {
-        assert!(period > Duration::ZERO, "`period` must be non-zero.");
         Self {
             next: start,
-            period: period.min(LONGEST),
-            missed: MissedTickBehavior::default(),
-            missed_ticks: MissedTicks::default(),
+            pace: Pace::new(period),
             delay: None,
         }
     }
@@ -97,21 +92,14 @@ impl<S: TickSleep> ClockInterval<S> {
     fn advance(&mut self) -> S::Instant {
         let due = self.next;
         let late = S::distance(S::now(), due);
-        let is_missed = late > MISSED.saturating_add(S::lateness(self.period));
-        let step = if is_missed {
-            self.missed.step(late, self.period)
-        } else {
-            Some(self.period)
-        };
-        self.next = S::sum(due, step.unwrap_or(Duration::MAX));
-        let are_dropped = is_missed && self.missed != MissedTickBehavior::Burst;
-        self.missed_ticks.note(late, self.period, are_dropped);
+        let step = self.pace.step(late, S::lateness(self.pace.period()));
+        self.next = S::sum(due, step);
         due
     }
 
     /// Moves the next tick to one period from now.
     pub fn reset(&mut self) {
-        self.reset_after(self.period);
+        self.reset_after(self.pace.period());
     }
 
     /// Makes the next tick due at once.
@@ -127,34 +115,39 @@ impl<S: TickSleep> ClockInterval<S> {
     /// Moves the next tick to `deadline`.
     pub fn reset_at(&mut self, deadline: S::Instant) {
         self.next = deadline;
-        self.missed_ticks.reset();
         if let Some(delay) = &mut self.delay {
             delay.as_mut().aim_at(deadline);
         }
     }
 
-    /// Returns the reaction to missed ticks.
+    /// Returns the reaction to late ticks.
     #[must_use]
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
-        self.missed
+        self.pace.behavior
     }
 
-    /// Sets the reaction to missed ticks.
+    /// Sets the reaction to late ticks.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
-        self.missed = behavior;
+        self.pace.behavior = behavior;
+    }
+
+    /// Sets the lateness from which on the behavior decides about the next tick, as
+    /// [`time::Interval::set_missed_tick_tolerance`](crate::time::Interval::set_missed_tick_tolerance) does.
+    pub fn set_missed_tick_tolerance(&mut self, tolerance: Duration) {
+        self.pace.set_tolerance(tolerance);
     }
 
     /// Returns the number of missed ticks so far, counted as by
     /// [`time::Interval::missed_ticks`](crate::time::Interval::missed_ticks).
     #[must_use]
     pub fn missed_ticks(&self) -> u64 {
-        self.missed_ticks.total()
+        self.pace.missed_ticks()
     }
 
     /// Returns the time between two ticks: the requested period, but thirty years at most.
     #[must_use]
     pub fn period(&self) -> Duration {
-        self.period
+        self.pace.period()
     }
 }
 
@@ -163,8 +156,8 @@ impl<S: TickSleep> fmt::Debug for ClockInterval<S> {
         formatter
             .debug_struct("Interval")
             .field("next", &self.next)
-            .field("period", &self.period)
-            .field("missed_tick_behavior", &self.missed)
+            .field("period", &self.pace.period())
+            .field("missed_tick_behavior", &self.pace.behavior)
             .finish_non_exhaustive()
     }
 }

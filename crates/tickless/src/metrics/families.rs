@@ -124,7 +124,7 @@ pub(super) const FAMILIES: [Family; 16] = [
     ),
     counter(
         "tickless_missed_ticks_total",
-        "Ticks that intervals missed.",
+        "Ticks of intervals that are never taken, because an earlier tick was taken late.",
         Source::Process(|stats| stats.missed_ticks),
     ),
     counter(

@@ -17,7 +17,6 @@ use super::{Instant, Sleep, sleep_until};
 /// When `period` is zero.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    assert!(period > Duration::ZERO, "`period` must be non-zero.");
     Interval::new(Instant::now(), period)
 }
 
@@ -28,93 +27,108 @@ pub fn interval(period: Duration) -> Interval {
 /// When `period` is zero.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    assert!(period > Duration::ZERO, "`period` must be non-zero.");
     Interval::new(start, period)
 }
 
-/// The reaction of an [`Interval`] to ticks that were missed.
+/// The reaction of an [`Interval`] to a tick that is taken late.
 ///
-/// A tick is missed if it is taken more than 5 ms late, as in tokio.
+/// A tick is late if it is taken more than 5 ms after it was due, or more than a period if the period is shorter than
+/// 5 ms. In tokio the limit is 5 ms for every period. [`Interval::set_missed_tick_tolerance`] sets another limit, and
+/// the interval's slack adds to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// Missed ticks are due at once, one after the other, until no missed tick is left. This is the default, as in
-    /// tokio.
+    /// The ticks that were due in the meantime follow at once, one after the other. No tick is missed. This is the
+    /// default, as in tokio.
     #[default]
     Burst,
-    /// The next tick is due one period after the late tick was taken: the phase moves.
+    /// The next tick is due one period after the late tick was taken: the phase moves. The ticks for which the interval
+    /// no longer has the time are missed.
     Delay,
-    /// Missed ticks are skipped: the phase stays.
+    /// The ticks that were due in the meantime are missed: the phase stays, and the next tick is in the future.
     Skip,
 }
 
-impl MissedTickBehavior {
-    /// Returns the time of the tick after `missed`, if `missed` is taken at `now`.
-    fn next(self, missed: Instant, now: Instant, period: Duration) -> Option<Instant> {
-        missed.checked_add(self.step(now.duration_since(missed), period)?)
-    }
+/// The period of an interval, and its reaction to late ticks. The durations are in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    period: u64,
+    pub(crate) behavior: MissedTickBehavior,
+    /// The lateness up to which a tick is not late.
+    tolerance: u64,
+    /// The time by which late ticks moved all later ticks.
+    lost: u64,
+}
 
-    /// Returns the time from a missed tick to the next tick, if the missed tick was taken `late` after it was due.
-    pub(crate) fn step(self, late: Duration, period: Duration) -> Option<Duration> {
-        match self {
-            Self::Burst => Some(period),
-            Self::Delay => late.checked_add(period),
-            Self::Skip => {
-                // In nanoseconds of 128 bits: no period is too long and no delay too large.
-                let phase = late.as_nanos() % period.as_nanos().max(1);
-                let phase = Duration::from_nanos(u64::try_from(phase).unwrap_or(u64::MAX));
-                late.checked_add(period)?.checked_sub(phase)
-            }
+impl Pace {
+    /// Makes the pace of an interval whose period is at most thirty years, as in tokio.
+    ///
+    /// # Panics
+    ///
+    /// When `period` is zero.
+    #[track_caller]
+    pub(crate) fn new(period: Duration) -> Self {
+        assert!(period > Duration::ZERO, "`period` must be non-zero.");
+        let period = period.min(LONGEST);
+        Self {
+            period: nanos(period),
+            behavior: MissedTickBehavior::default(),
+            tolerance: nanos(period.min(TOLERANCE)),
+            lost: 0,
         }
     }
-}
 
-/// A counter of the ticks that were due before the previous tick was taken.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MissedTicks {
-    total: u64,
-    /// The number of counted ticks that are still to be taken.
-    ahead: u64,
-}
+    pub(crate) const fn period(&self) -> Duration {
+        Duration::from_nanos(self.period)
+    }
 
-impl MissedTicks {
+    pub(crate) fn set_tolerance(&mut self, tolerance: Duration) {
+        self.tolerance = nanos(tolerance);
+    }
+
     /// Returns the number of missed ticks so far.
-    pub(crate) const fn total(self) -> u64 {
-        self.total
+    pub(crate) const fn missed_ticks(&self) -> u64 {
+        self.lost / self.period
     }
 
-    /// Counts the ticks that were missed because a tick was taken `late` after it was due. `are_dropped` says that the
-    /// missed ticks will not be taken.
+    /// Returns the time from a tick to the next one, if the tick was taken `late` after it was due. `allowed` is the
+    /// lateness that the interval's timer may have.
     #[inline]
-    pub(crate) fn note(&mut self, late: Duration, period: Duration, are_dropped: bool) {
-        let known = self.ahead.saturating_sub(1);
-        self.ahead = known;
-        if late >= period {
-            self.note_missed(late, period);
+    pub(crate) fn step(&mut self, late: Duration, allowed: Duration) -> Duration {
+        if late <= Duration::from_nanos(self.tolerance).saturating_add(allowed) {
+            return self.period();
         }
-        if are_dropped {
-            self.ahead = 0;
-        }
+        self.step_late(nanos(late))
     }
 
     #[cold]
-    fn note_missed(&mut self, late: Duration, period: Duration) {
-        let over = late.as_nanos() / period.as_nanos().max(1);
-        let over = u64::try_from(over).unwrap_or(u64::MAX);
-        let missed = over.saturating_sub(self.ahead);
+    fn step_late(&mut self, late: u64) -> Duration {
+        let moved = match self.behavior {
+            MissedTickBehavior::Burst => return self.period(),
+            MissedTickBehavior::Delay => late,
+            MissedTickBehavior::Skip => late - late % self.period,
+        };
+        let before = self.missed_ticks();
+        self.lost = self.lost.saturating_add(moved);
+        let missed = self.missed_ticks() - before;
         if missed > 0 {
             // Relaxed: a count.
             ALL_MISSED.fetch_add(missed, Ordering::Relaxed);
             #[cfg(feature = "tracing")]
-            tracing::debug!(target: "tickless::interval", missed, ?late, ?period, "ticks were missed");
-            self.total = self.total.saturating_add(missed);
+            tracing::debug!(
+                target: "tickless::interval",
+                missed,
+                late = ?Duration::from_nanos(late),
+                period = ?self.period(),
+                "ticks were missed"
+            );
         }
-        self.ahead = over.max(self.ahead);
+        self.period().saturating_add(Duration::from_nanos(moved))
     }
+}
 
-    /// Forgets the ticks that are still to be taken, because the interval was reset.
-    pub(crate) const fn reset(&mut self) {
-        self.ahead = 0;
-    }
+/// Returns a duration in nanoseconds; 584 years at most.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The number of ticks that all intervals of the process missed; it wraps around.
@@ -127,10 +141,10 @@ pub(crate) fn all_missed() -> u64 {
 }
 
 /// The longest possible period, as in tokio: thirty years.
-pub(crate) const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
+const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
 
-/// The lateness from which on a tick counts as missed.
-pub(crate) const MISSED: Duration = Duration::from_millis(5);
+/// The lateness up to which a tick is not late in tokio, and here with a period that is not shorter.
+const TOLERANCE: Duration = Duration::from_millis(5);
 
 /// The ticks that [`interval`] and [`interval_at`] make.
 ///
@@ -138,9 +152,7 @@ pub(crate) const MISSED: Duration = Duration::from_millis(5);
 /// was taken: an interval does not drift.
 pub struct Interval {
     next: Instant,
-    period: Duration,
-    missed: MissedTickBehavior,
-    missed_ticks: MissedTicks,
+    pace: Pace,
     /// The slack that the user set.
     slack: Option<Slack>,
     /// The sleep that waits for the next tick; the first poll makes it. It outlives the futures of
@@ -150,12 +162,11 @@ pub struct Interval {
 }
 
 impl Interval {
+    #[track_caller]
     fn new(start: Instant, period: Duration) -> Self {
         Self {
             next: start,
-            period: period.min(LONGEST),
-            missed: MissedTickBehavior::default(),
-            missed_ticks: MissedTicks::default(),
+            pace: Pace::new(period),
             slack: None,
             delay: None,
         }
@@ -164,7 +175,8 @@ impl Interval {
     /// Lets each tick come up to `slack` late, so that it shares a wake-up with others: see [`Sleep::slack`].
     ///
     /// The ticks keep their phase: [`tick`](Self::tick) returns the instant at which a tick was due, and the next tick
-    /// is due a period after that instant. A tick counts as missed when it is taken more than 5 ms plus the slack late.
+    /// is due a period after that instant. The slack adds to the lateness from which on the
+    /// [behavior](MissedTickBehavior) decides about the next tick.
     ///
     /// On an interval that was polled before, the slack counts from the next tick or reset on. Without a slack of its
     /// own, the interval has the slack of the thread or scope in which it was first polled.
@@ -219,22 +231,17 @@ impl Interval {
         let due = self.next;
         let now = Instant::now();
         let slack = self.delay.as_ref().map(|delay| delay.slack_so_far());
-        let is_missed = now > due + MISSED + slack.unwrap_or_default();
-        let next = if is_missed {
-            self.missed.next(due, now, self.period)
-        } else {
-            due.checked_add(self.period)
-        };
-        let are_dropped = is_missed && self.missed != MissedTickBehavior::Burst;
-        let late = now.duration_since(due);
-        self.missed_ticks.note(late, self.period, are_dropped);
+        let step = self
+            .pace
+            .step(now.duration_since(due), slack.unwrap_or_default());
+        let next = due.checked_add(step);
         self.next = next.unwrap_or_else(Instant::far_future);
         due
     }
 
     /// Moves the next tick to one period from now.
     pub fn reset(&mut self) {
-        self.reset_after(self.period);
+        self.reset_after(self.pace.period());
     }
 
     /// Makes the next tick due at once.
@@ -254,31 +261,40 @@ impl Interval {
     /// polling again. This holds for all methods that reset the interval.
     pub fn reset_at(&mut self, deadline: Instant) {
         self.next = deadline;
-        self.missed_ticks.reset();
         if let Some(delay) = &mut self.delay {
             delay.as_mut().reset(deadline);
         }
     }
 
-    /// Returns the reaction to missed ticks.
+    /// Returns the reaction to late ticks.
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
-        self.missed
+        self.pace.behavior
     }
 
-    /// Sets the reaction to missed ticks.
+    /// Sets the reaction to late ticks.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
-        self.missed = behavior;
+        self.pace.behavior = behavior;
     }
 
-    /// Returns the number of missed ticks so far: the ticks that were due before the previous tick was taken.
+    /// Sets the lateness from which on the [behavior](MissedTickBehavior) decides about the next tick; up to that
+    /// lateness the next tick is due a period after the previous one. `tokio::time` has no such method: its limit is
+    /// 5 ms.
+    ///
+    /// A limit above the period lets several ticks follow at once, with each behavior, after a delay of up to the
+    /// limit.
+    pub fn set_missed_tick_tolerance(&mut self, tolerance: Duration) {
+        self.pace.set_tolerance(tolerance);
+    }
+
+    /// Returns the number of missed ticks so far: the ticks that the period asks for, and that are never taken.
     /// `tokio::time` has no such method.
     ///
-    /// Each such tick counts once, with any [behavior](MissedTickBehavior). With [`Burst`](MissedTickBehavior::Burst)
-    /// the missed ticks are taken later, with [`Delay`](MissedTickBehavior::Delay) and
-    /// [`Skip`](MissedTickBehavior::Skip) never. A task that takes each tick less than a period late has missed none.
+    /// The ticks taken and the missed ticks together are the ticks for which there was time. With
+    /// [`Burst`](MissedTickBehavior::Burst) no tick is missed. With [`Skip`](MissedTickBehavior::Skip) the skipped
+    /// ticks are missed, and with [`Delay`](MissedTickBehavior::Delay) the whole periods by which the phase moved in
+    /// all. A reset changes nothing.
     ///
     /// ```
-    /// use std::thread;
     /// use std::time::Duration;
     /// use tickless::time::{Instant, MissedTickBehavior, interval_at};
     ///
@@ -292,12 +308,12 @@ impl Interval {
     /// ```
     #[must_use]
     pub fn missed_ticks(&self) -> u64 {
-        self.missed_ticks.total()
+        self.pace.missed_ticks()
     }
 
     /// Returns the time between two ticks: the requested period, but thirty years at most, as in tokio.
     pub fn period(&self) -> Duration {
-        self.period
+        self.pace.period()
     }
 }
 
@@ -306,8 +322,8 @@ impl fmt::Debug for Interval {
         formatter
             .debug_struct("Interval")
             .field("next", &self.next)
-            .field("period", &self.period)
-            .field("missed_tick_behavior", &self.missed)
+            .field("period", &self.pace.period())
+            .field("missed_tick_behavior", &self.pace.behavior)
             .finish_non_exhaustive()
     }
 }
@@ -316,68 +332,84 @@ impl fmt::Debug for Interval {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Instant {
-        // All instants of a test count from one origin.
-        thread_local!(static ORIGIN: Instant = Instant::now());
-        ORIGIN.with(|origin| *origin) + Duration::from_millis(millis)
+    const ALL: [MissedTickBehavior; 3] = [
+        MissedTickBehavior::Burst,
+        MissedTickBehavior::Delay,
+        MissedTickBehavior::Skip,
+    ];
+
+    const fn us(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    fn pace(period: Duration, behavior: MissedTickBehavior) -> Pace {
+        Pace {
+            behavior,
+            ..Pace::new(period)
+        }
+    }
+
+    fn step(pace: &mut Pace, late: Duration) -> Duration {
+        pace.step(late, Duration::ZERO)
+    }
+
+    /// The limit is 5 ms for long periods, and the period for short ones.
+    #[test]
+    fn late_ticks_are_made_up_for_delayed_or_left_out() {
+        for (period, in_time, late, steps, missed) in [
+            (us(50_000), 5000, 170_000, [50_000, 220_000, 200_000], 3),
+            (us(50), 50, 4020, [50, 4070, 4050], 80),
+            (us(5000), 5000, 5001, [5000, 10_001, 10_000], 1),
+        ] {
+            for (behavior, expected) in ALL.into_iter().zip(steps) {
+                let mut pace = pace(period, behavior);
+                assert_eq!(step(&mut pace, us(in_time)), period, "{pace:?}");
+                assert_eq!(pace.missed_ticks(), 0);
+                assert_eq!(step(&mut pace, us(late)), us(expected), "{pace:?}");
+                let is_burst = behavior == MissedTickBehavior::Burst;
+                let expected = if is_burst { 0 } else { missed };
+                assert_eq!(pace.missed_ticks(), expected, "{pace:?}");
+            }
+        }
     }
 
     #[test]
-    fn missed_ticks_are_made_up_for_delayed_or_left_out() {
-        let period = Duration::from_millis(50);
-        let next = |behavior: MissedTickBehavior| behavior.next(at(100), at(270), period);
-        assert_eq!(next(MissedTickBehavior::Burst), Some(at(150)));
-        assert_eq!(next(MissedTickBehavior::Delay), Some(at(320)));
-        assert_eq!(next(MissedTickBehavior::Skip), Some(at(300)));
+    fn delays_of_less_than_a_period_add_up_to_missed_ticks() {
+        let mut pace = pace(us(50_000), MissedTickBehavior::Delay);
+        for missed in [0, 1, 2, 2] {
+            assert_eq!(step(&mut pace, us(35_000)), us(85_000));
+            assert_eq!(pace.missed_ticks(), missed);
+        }
     }
 
     #[test]
-    fn each_missed_tick_counts_once() {
-        let period = Duration::from_millis(50);
-        let late = |millis| Duration::from_millis(millis);
-        // Made up for: each that was over is found late again when it is taken.
-        let mut burst = MissedTicks::default();
-        for millis in [170, 120, 70, 20] {
-            burst.note(late(millis), period, false);
-            assert_eq!(burst.total(), 3);
-        }
-        burst.note(late(49), period, false);
-        burst.note(late(50), period, false);
-        assert_eq!(burst.total(), 4);
-        // The next one is late by more.
-        burst.note(late(150), period, false);
-        assert_eq!(burst.total(), 7);
-        // Left out.
-        let mut dropped = MissedTicks::default();
-        for total in [3, 6] {
-            dropped.note(late(170), period, true);
-            assert_eq!(dropped.total(), total);
-        }
+    fn the_tolerance_can_be_set_and_allowed_lateness_adds_to_it() {
+        let mut pace = pace(us(50), MissedTickBehavior::Skip);
+        assert_eq!(pace.step(us(1050), us(1000)), us(50));
+        assert_eq!(pace.step(us(1051), us(1000)), us(1100));
+        pace.set_tolerance(us(5000));
+        assert_eq!(step(&mut pace, us(5000)), us(50));
+        assert_eq!(step(&mut pace, us(5001)), us(5050));
+        pace.set_tolerance(Duration::MAX);
+        assert_eq!(pace.step(Duration::MAX, Duration::MAX), us(50));
     }
 
     #[test]
     fn a_tick_taken_exactly_a_period_late_is_skipped_to_the_next() {
-        let period = Duration::from_millis(50);
-        assert_eq!(
-            MissedTickBehavior::Skip.next(at(100), at(150), period),
-            Some(at(200))
-        );
+        let mut pace = pace(us(50_000), MissedTickBehavior::Skip);
+        assert_eq!(step(&mut pace, us(50_000)), us(100_000));
+        assert_eq!(pace.missed_ticks(), 1);
     }
 
     #[test]
-    fn periods_of_any_length_have_a_next_tick_or_none() {
-        let all = [
-            MissedTickBehavior::Burst,
-            MissedTickBehavior::Delay,
-            MissedTickBehavior::Skip,
-        ];
-        for behavior in all {
-            let _any = behavior.next(at(0), at(10_000), Duration::MAX);
-            assert!(
-                behavior
-                    .next(at(0), at(10_000), Duration::from_nanos(1))
-                    .is_some()
-            );
+    fn periods_and_delays_may_be_of_any_length() {
+        for behavior in ALL {
+            let mut shortest = pace(Duration::from_nanos(1), behavior);
+            for late in [us(10_000_000), Duration::MAX, Duration::MAX] {
+                let _any = shortest.step(late, Duration::ZERO);
+            }
+            let mut longest = pace(Duration::MAX, behavior);
+            assert_eq!(step(&mut longest, us(5000)), LONGEST);
         }
     }
 }

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tickless::realtime::{self, Ended, OnSet};
-use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, sleep_until, timeout};
+use tickless::time::{
+    self, DelayQueue, Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout,
+};
 use tickless::wheel::{self, WheelTimer};
 use tickless::{Worker, boottime, coarse, tai};
 
@@ -724,4 +726,50 @@ fn a_clock_that_runs_is_not_set() {
         time::resume();
         assert_eq!(panics(set), "time is not frozen");
     });
+}
+
+/// The task of an interval of 50 us stalls for less than tokio's 5 ms, and for more: no stall makes `Skip` or `Delay`
+/// catch up, and the taken ticks and the missed ticks together are the ticks for which there was time.
+#[test]
+fn taken_and_missed_ticks_are_the_wanted_ticks() {
+    const PERIOD: Duration = Duration::from_micros(50);
+
+    macro_rules! ticks_of {
+        ($clock:ident, $behavior:expr) => {
+            paused(async {
+                let start = Instant::now();
+                let mut ticks = $clock::interval(PERIOD);
+                ticks.set_missed_tick_behavior($behavior);
+                ticks.tick().await;
+                let mut taken = 1;
+                for stall in [3, 80, 99, 120] {
+                    let missed = ticks.missed_ticks();
+                    time::advance(PERIOD * stall).await;
+                    let from = Instant::now();
+                    while from.elapsed() < PERIOD * 4 {
+                        ticks.tick().await;
+                        taken += 1;
+                    }
+                    let missed = ticks.missed_ticks() - missed;
+                    let expected = match $behavior {
+                        MissedTickBehavior::Burst => 0,
+                        _ => u64::from(stall) - 1,
+                    };
+                    assert_eq!(missed, expected, "{:?} {stall}", $behavior);
+                }
+                let wanted = start.elapsed().as_nanos() / PERIOD.as_nanos() + 1;
+                let sum = taken + ticks.missed_ticks();
+                assert_eq!(u128::from(sum), wanted, "{:?}", $behavior);
+            });
+        };
+    }
+
+    for behavior in [
+        MissedTickBehavior::Burst,
+        MissedTickBehavior::Delay,
+        MissedTickBehavior::Skip,
+    ] {
+        ticks_of!(time, behavior);
+        ticks_of!(boottime, behavior);
+    }
 }
