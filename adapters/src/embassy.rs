@@ -38,10 +38,15 @@ impl Driver for Process {
     }
 
     fn schedule_wake(&self, at: u64, waker: &Waker) {
+        // The code of a waker, here its clone and its drop, runs without the lock: it may panic, or use the driver.
+        let waker = waker.clone();
         let mut queue = queue();
-        if queue.add(at, waker) {
+        let (is_earliest, unneeded) = queue.add(at, waker);
+        if is_earliest {
             queue.arm();
         }
+        drop(queue);
+        drop(unneeded);
     }
 }
 
@@ -81,20 +86,22 @@ struct Queue {
 }
 
 impl Queue {
-    /// Adds a deadline, and returns true if this deadline is now the earliest.
-    fn add(&mut self, at: u64, waker: &Waker) -> bool {
-        let identity = identity(waker);
+    /// Adds a deadline. Returns true if this deadline is now the earliest, and the waker that the queue does not need:
+    /// that of the later one of the task's two deadlines.
+    fn add(&mut self, at: u64, waker: Waker) -> (bool, Option<Waker>) {
+        let identity = identity(&waker);
+        let mut unneeded = None;
         if let Some(&place) = self.places.get(&identity) {
             if place.0 <= at {
-                return false;
+                return (false, Some(waker));
             }
-            self.order.remove(&place);
+            unneeded = self.order.remove(&place);
         }
         let place = (at, self.count);
         self.count += 1;
         self.places.insert(identity, place);
-        self.order.insert(place, waker.clone());
-        self.order.keys().next() == Some(&place)
+        self.order.insert(place, waker);
+        (self.order.keys().next() == Some(&place), unneeded)
     }
 
     /// Removes the earliest deadline that is due at `now`, and returns its waker.
@@ -127,20 +134,27 @@ fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Starts the timer for the earliest deadline when it is dropped.
+struct Arms;
+
+impl Drop for Arms {
+    fn drop(&mut self) {
+        queue().arm();
+    }
+}
+
 /// Wakes all tasks whose deadlines are due, without holding the lock, and restarts the timer for the next deadline.
+///
+/// If a waker panics, the library catches the panic behind this function and counts it, and the timer is started for
+/// the deadlines that are left.
 fn expire(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
+    let _arms = Arms;
     let now = Process.now();
     loop {
-        let mut queue = queue();
-        match queue.take_due(now) {
-            Some(waker) => {
-                drop(queue);
-                waker.wake();
-            }
-            None => {
-                queue.arm();
-                return Restart::No;
-            }
-        }
+        let due = queue().take_due(now);
+        let Some(waker) = due else {
+            return Restart::No;
+        };
+        waker.wake();
     }
 }

@@ -2,8 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
@@ -12,6 +12,9 @@ use embassy_time::{
 };
 use futures::executor::block_on;
 use futures::future::join_all;
+
+/// The time for which a test waits for what has to come.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[test]
 fn ticks_are_what_the_program_chose() {
@@ -97,4 +100,42 @@ fn a_task_that_is_polled_often_is_woken_once() {
     assert_eq!(counter.0.load(Ordering::SeqCst), 1);
     // The queue let it go.
     assert_eq!(Arc::strong_count(&counter), 2);
+}
+
+/// A waker that panics.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("this panic is a part of the test");
+    }
+}
+
+/// Two tasks panic when they are woken, before the deadline of another one and at the same time as another one. All
+/// others are woken all the same.
+#[test]
+fn a_waker_that_panics_stops_no_other_timer() {
+    let (sender, receiver) = mpsc::channel();
+    let start = Instant::now() + Duration::from_millis(20);
+    for number in 0..3 {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            block_on(Timer::at(start + Duration::from_millis(20) * number));
+            sender.send(number)
+        });
+    }
+    for _ in 0..2 {
+        let waker = Waker::from(Arc::new(Panics));
+        let mut context = Context::from_waker(&waker);
+        assert!(pin!(Timer::at(start)).poll(&mut context).is_pending());
+    }
+    let mut woken: Vec<u32> = (0..3)
+        .map(|_| {
+            receiver
+                .recv_timeout(PATIENCE)
+                .expect("a task is not woken")
+        })
+        .collect();
+    woken.sort_unstable();
+    assert_eq!(woken, [0, 1, 2]);
 }
