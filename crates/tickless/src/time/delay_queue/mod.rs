@@ -55,6 +55,8 @@ use crate::host::wake;
 /// - A deadline that is too far away never comes, where tokio-util panics.
 /// - A key belongs to one value: when another value takes the memory of a removed value, the queue still does not
 ///   contain the old key. (A number of 32 bits, which counts the values of the queue, distinguishes the two keys.)
+/// - A key belongs to one queue: no other queue contains it. (A number of 32 bits, which counts the queues of the
+///   process, distinguishes the queues.) tokio-util's queue takes such a key for one of its own values.
 /// - [`shrink_to_fit`](Self::shrink_to_fit) moves no value.
 ///
 /// # Cancellation

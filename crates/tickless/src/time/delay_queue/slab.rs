@@ -2,6 +2,7 @@
 //! is used again.
 
 use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// No entry has this index.
 pub(super) const NONE: u32 = u32::MAX;
@@ -29,9 +30,12 @@ impl ListNumber {
     }
 }
 
-/// The name of a value in the [`DelayQueue`](super::DelayQueue) that returned it.
+/// The name of a value in the [`DelayQueue`](super::DelayQueue) that returned it. Every other queue refuses the key, as
+/// the key of a value that it does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
+    /// The number of the queue.
+    queue: u32,
     pub(super) index: u32,
     pub(super) generation: u32,
 }
@@ -67,6 +71,8 @@ pub(super) struct Taken<T> {
 /// The entries of a wheel, by index.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
+    /// The number of the queue, which the queues of a process share only after 2^32 others.
+    queue: u32,
     slots: Vec<SlabPlace<T>>,
     len: usize,
     vacant: u32,
@@ -76,7 +82,10 @@ pub(super) struct Slab<T> {
 
 impl<T> Slab<T> {
     pub(super) fn with_capacity(capacity: usize) -> Self {
+        static QUEUES: AtomicU32 = AtomicU32::new(0);
         Self {
+            // Relaxed: a count, whose values differ because each addition is atomic.
+            queue: QUEUES.fetch_add(1, Ordering::Relaxed),
             slots: Vec::with_capacity(capacity),
             len: 0,
             vacant: NONE,
@@ -153,7 +162,17 @@ impl<T> Slab<T> {
         } else {
             self.slots.push(entry);
         }
-        Key { index, generation }
+        self.key(index, generation)
+    }
+
+    /// Returns the key of an entry.
+    #[inline]
+    pub(super) const fn key(&self, index: u32, generation: u32) -> Key {
+        Key {
+            queue: self.queue,
+            index,
+            generation,
+        }
     }
 
     #[inline]
@@ -184,11 +203,11 @@ impl<T> Slab<T> {
         self.get_mut(index).expect("links name entries")
     }
 
-    /// Returns the entry that `key` names, or `None` if it was removed.
+    /// Returns the entry that `key` names, or `None` if it was removed or belongs to another queue.
     #[inline]
     pub(super) fn by_key(&self, key: Key) -> Option<&Entry<T>> {
         let entry = self.get(key.index)?;
-        (entry.generation == key.generation).then_some(entry)
+        (key == self.key(key.index, entry.generation)).then_some(entry)
     }
 
     /// Removes an entry that is in no list.
@@ -206,7 +225,7 @@ impl<T> Slab<T> {
         self.len -= 1;
         let generation = entry.generation;
         Some(Taken {
-            key: Key { index, generation },
+            key: self.key(index, generation),
             deadline: entry.deadline,
             value: entry.value,
         })

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Wake;
@@ -210,6 +211,27 @@ fn a_reset_by_a_stale_key_panics() {
     let key = queue.insert((), Duration::from_secs(1));
     queue.remove(&key);
     queue.reset(&key, Duration::ZERO);
+}
+
+/// The two queues were filled alike, so that only the number of the queue distinguishes their keys.
+#[test]
+fn a_key_of_another_queue_is_refused() {
+    let second = Duration::from_secs(1);
+    let [mut ours, mut theirs] = [(); 2].map(|()| DelayQueue::new());
+    let key = ours.insert('a', second);
+    let foreign = theirs.insert('b', second);
+    assert_ne!(key, foreign);
+    let deadline = ours.deadline(&key);
+    assert!(ours.try_remove(&foreign).is_none());
+    let removed = catch_unwind(AssertUnwindSafe(|| ours.remove(&foreign)));
+    let reset = catch_unwind(AssertUnwindSafe(|| ours.reset(&foreign, Duration::ZERO)));
+    let read = catch_unwind(AssertUnwindSafe(|| ours.deadline(&foreign)));
+    assert!(removed.is_err() && reset.is_err() && read.is_err());
+    assert_eq!(ours.peek(), Some(key));
+    assert_eq!(ours.deadline(&key), deadline);
+    let removed = ours.remove(&key);
+    assert_eq!((removed.key(), removed.into_inner()), (key, 'a'));
+    assert_eq!(theirs.remove(&foreign).into_inner(), 'b');
 }
 
 /// A waker that counts its wakes.

@@ -152,20 +152,20 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Removes an entry; returns `None` if it was removed before.
+    /// Removes an entry; returns `None` if the queue does not contain `key`.
     pub(super) fn remove(&mut self, key: Key) -> Option<Taken<T>> {
         self.deadline(key)?;
         self.unlink(key.index);
         self.entries.release(key.index)
     }
 
-    /// Returns the deadline of an entry, or `None` if it was removed.
+    /// Returns the deadline of an entry, or `None` if the queue does not contain `key`.
     pub(super) fn deadline(&self, key: Key) -> Option<u64> {
         self.entries.by_key(key).map(|entry| entry.deadline)
     }
 
-    /// Moves an entry to its new deadline, after all entries with that deadline. Returns false if the entry was
-    /// removed.
+    /// Moves an entry to its new deadline, after all entries with that deadline. Returns false if the queue does not
+    /// contain `key`.
     pub(super) fn reset(&mut self, key: Key, deadline: u64) -> bool {
         if self.deadline(key).is_none() {
             return false;
@@ -295,10 +295,7 @@ impl<T> Wheel<T> {
     /// Returns the key of the first entry.
     pub(super) fn peek(&self) -> Option<Key> {
         let in_run = self.run.places().find(|place| self.is_in_run(**place));
-        let of_run = |place: &RunEntry| Key {
-            index: place.index,
-            generation: place.generation,
-        };
+        let of_run = |place: &RunEntry| self.entries.key(place.index, place.generation);
         let Some(list) = self.first_list() else {
             return in_run.map(of_run);
         };
@@ -321,10 +318,7 @@ impl<T> Wheel<T> {
             return Some(of_run(place));
         }
         let generation = self.entries.at(best).generation;
-        Some(Key {
-            index: best,
-            generation,
-        })
+        Some(self.entries.key(best, generation))
     }
 
     /// Removes all entries and keeps the memory.
