@@ -63,4 +63,8 @@ impl<T> Stream for Receiver<T> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
         self.0.poll_recv(context)
     }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.0.len(), None)
+    }
 }

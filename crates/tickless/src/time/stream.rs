@@ -136,6 +136,13 @@ impl<S: Stream> Stream for StreamTimeout<S> {
         }
         Poll::Ready(item.map(Ok))
     }
+
+    /// Returns the bounds of the source, with an error before each item and before the end at most.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (lower, upper) = self.stream.size_hint();
+        let upper = upper.and_then(|upper| upper.checked_mul(2)?.checked_add(1));
+        (lower, upper)
+    }
 }
 
 pin_project! {
@@ -163,6 +170,11 @@ impl<S: Stream> Stream for StreamTimeoutRepeating<S> {
             this.interval.reset();
         }
         Poll::Ready(item.map(Ok))
+    }
+
+    /// Returns the lower bound of the source. The number of errors has no bound.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.stream.size_hint().0, None)
     }
 }
 
@@ -213,6 +225,10 @@ impl<S: Stream> Stream for Throttle<S> {
             *this.waits = true;
         }
         Poll::Ready(item)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.stream.size_hint()
     }
 }
 
@@ -279,6 +295,19 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         }
         let rest = mem::take(this.items);
         Poll::Ready((!rest.is_empty()).then_some(rest))
+    }
+
+    /// Returns the bounds of the source in batches: the fewest if all are full, the most if each has one item.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (lower, upper) = if self.has_ended {
+            (0, Some(0))
+        } else {
+            self.stream.size_hint()
+        };
+        let lower = lower.saturating_add(self.items.len());
+        let begun = usize::from(!self.items.is_empty());
+        let upper = upper.and_then(|upper| upper.checked_add(begun));
+        (lower.div_ceil(self.max_size), upper)
     }
 }
 

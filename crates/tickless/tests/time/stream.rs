@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::channel::mpsc;
@@ -135,10 +135,64 @@ same_as_tokio_stream! {
         assert_eq!(next(batches.as_mut()).await, None);
     }
 
+    async fn hints_of_the_length_are_those_of_the_source() {
+        let known = || stream::iter([1, 2, 3]);
+        let unknown = || source(&[Item(1)]);
+        assert_eq!(known().timeout(ms(10)).size_hint(), (3, Some(7)));
+        assert_eq!(unknown().timeout(ms(10)).size_hint(), (0, None));
+        assert_eq!(known().timeout_repeating(interval(ms(10))).size_hint(), (3, None));
+        let mut batches = pin!(known().chunks_timeout(3, ms(10)));
+        assert_eq!(batches.size_hint(), (1, Some(3)));
+        assert!(next(batches.as_mut()).await.is_some());
+        assert_eq!(batches.size_hint(), (0, Some(0)));
+        assert!(next(batches.as_mut()).await.is_none());
+        assert_eq!(batches.size_hint(), (0, Some(0)));
+        assert_eq!(IntervalStream::new(interval(ms(10))).size_hint(), (usize::MAX, None));
+    }
+
     async fn no_batch_is_empty() {
         let mut batches = pin!(source(&[Stall]).chunks_timeout(3, ms(1)));
         assert!(poll_idly(pin!(next(batches.as_mut()))).is_pending());
         let limit = tickless::time::timeout(ms(20), next(batches.as_mut()));
         assert!(limit.await.is_err());
     }
+}
+
+/// tokio's `Throttle` gives no hint.
+#[test]
+fn a_slower_pace_changes_no_hint_of_the_length() {
+    use tickless::time::StreamExt as _;
+
+    assert_eq!(
+        stream::iter([1, 2]).throttle(ms(10)).size_hint(),
+        (2, Some(2))
+    );
+}
+
+/// A stream that stalls after one item, and hints at more.
+struct Stalls(Option<u32>);
+
+impl Stream for Stalls {
+    type Item = u32;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<u32>> {
+        self.0
+            .take()
+            .map_or(Poll::Pending, |item| Poll::Ready(Some(item)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (6, Some(9))
+    }
+}
+
+/// tokio-stream counts the full batches alone: it hints at one batch for five items.
+#[test]
+fn a_batch_that_has_begun_counts_with_the_items_to_come() {
+    use tickless::time::StreamExt as _;
+
+    let mut batches = pin!(Stalls(Some(1)).chunks_timeout(3, ms(60_000)));
+    assert_eq!(batches.size_hint(), (2, Some(9)));
+    assert!(poll_idly(pin!(next(batches.as_mut()))).is_pending());
+    assert_eq!(batches.size_hint(), (3, Some(10)));
 }
