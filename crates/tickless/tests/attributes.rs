@@ -37,7 +37,7 @@ async fn the_clock_stands_still_at_first() {
 async fn what_is_returned_need_not_be_send() -> Result<(), Box<dyn std::error::Error>> {
     let shared = Rc::new(RefCell::new(0));
     let of_task = Rc::clone(&shared);
-    task::spawn_local(task::Spec::new(), async move {
+    task::spawn_local(async move {
         sleep(DAY).await;
         *of_task.borrow_mut() = 7;
     })
@@ -217,7 +217,7 @@ async fn an_error_is_a_failure() -> Result<(), &'static str> {
 
 #[tickless::test(seeds = 3)]
 async fn a_blocking_job_and_a_local_task_run_under_a_seed() {
-    let local = task::spawn_local(task::Spec::new(), async {
+    let local = task::spawn_local(async {
         sleep(DAY).await;
         1
     });
@@ -352,17 +352,14 @@ async fn several_workers_keep_local_tasks_where_they_are() {
     let start = Instant::now();
     let spawner = task::spawn(async {
         let here = std::thread::current().id();
-        let local = task::spawn_local(task::Spec::new(), async move {
+        let local = task::spawn_local(async move {
             for _ in 0..5 {
                 assert_eq!(std::thread::current().id(), here);
                 sleep(Duration::from_secs(1)).await;
             }
         });
         // One that is left behind ends with the test.
-        drop(task::spawn_local(
-            task::Spec::new(),
-            std::future::pending::<()>(),
-        ));
+        drop(task::spawn_local(std::future::pending::<()>()));
         local.await.expect("it does not panic");
     });
     spawner.await.expect("it does not panic");

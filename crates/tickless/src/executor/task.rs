@@ -78,7 +78,21 @@ where
 ///
 /// If no worker runs the calling code; `block_on` and blocking jobs do not run on a worker.
 #[track_caller]
-pub fn spawn_local<F>(spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
+pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    spawn_local_with(Spec::new(), future)
+}
+
+/// Spawns a task with settings of its own that need not be [`Send`]: see [`spawn_local`].
+///
+/// # Panics
+///
+/// If no worker runs the calling code; `block_on` and blocking jobs do not run on a worker.
+#[track_caller]
+pub fn spawn_local_with<F>(spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,

@@ -169,7 +169,7 @@ fn a_local_task_has_its_deadline_on_its_own_worker() {
     let spawned = executor.spawn(async {
         let here = std::thread::current().id();
         let of_worker = std::rc::Rc::new(here);
-        let local = task::spawn_local(percent(10), async move {
+        let local = task::spawn_local_with(percent(10), async move {
             for _ in 0..5 {
                 time::sleep(Duration::from_micros(20)).await;
                 assert_eq!(std::thread::current().id(), *of_worker);

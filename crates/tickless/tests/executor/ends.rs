@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tickless::task::{self, Spec};
+use tickless::task;
 use tickless::{Executor, coop, time};
 
 use crate::support::{begin, until, waiting};
@@ -75,7 +75,7 @@ fn local_tasks_that_are_queued_are_dropped_at_the_end() {
             .spawn(async move {
                 for _ in 0..count {
                     let task = leaves_waker(Arc::clone(&wakers), Counted::new(&counts));
-                    task::spawn_local(Spec::new(), task).detach();
+                    task::spawn_local(task).detach();
                 }
                 while wakers.lock().expect("no panic").len() < count {
                     coop::yield_now().await;
@@ -109,7 +109,7 @@ fn wake_while_it_ends(rounds: usize, run: impl Fn(Box<dyn FnOnce() + Send>) -> B
             .block_on(ends.spawn(async move {
                 let local = |_| {
                     let task = leaves_waker(Arc::clone(&leaves), Counted::new(&counts));
-                    task::spawn_local(Spec::new(), task)
+                    task::spawn_local(task)
                 };
                 (0..TASKS).map(local).collect::<Vec<_>>()
             }))
@@ -279,7 +279,7 @@ fn a_local_task_whose_drop_spawns_and_wakes_ends_with_its_executor() {
     impl Drop for Spawns {
         fn drop(&mut self) {
             let counted = Counted::new(&self.0);
-            task::spawn_local(Spec::new(), async move {
+            task::spawn_local(async move {
                 let _part = counted;
                 pending::<()>().await;
             })
@@ -293,7 +293,7 @@ fn a_local_task_whose_drop_spawns_and_wakes_ends_with_its_executor() {
     let (began, begins) = mpsc::channel();
     executor
         .spawn(async move {
-            task::spawn_local(Spec::new(), async move {
+            task::spawn_local(async move {
                 let _spawns = Spawns(counts);
                 began.send(()).expect("the test waits");
                 pending::<()>().await;

@@ -195,7 +195,7 @@ fn local_tasks_stay_on_their_worker_and_need_not_be_send() {
     let spawned = executor.spawn(async move {
         let here = std::thread::current().id();
         let shared = Rc::new(Cell::new(0));
-        let local = task::spawn_local(Spec::new().name("local"), async move {
+        let local = task::spawn_local_with(Spec::new().name("local"), async move {
             for _ in 0..10 {
                 coop::yield_now().await;
                 time::sleep(Duration::from_micros(20)).await;
@@ -620,7 +620,7 @@ fn a_worker_with_local_tasks_alone_gives_none_away() {
         let here = std::thread::current().id();
         let locals: Vec<_> = (0..50)
             .map(|_| {
-                task::spawn_local(Spec::new(), async move {
+                task::spawn_local(async move {
                     for _ in 0..20 {
                         coop::yield_now().await;
                         assert_eq!(std::thread::current().id(), here);

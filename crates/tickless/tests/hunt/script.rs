@@ -52,7 +52,7 @@ pub(crate) fn spawn_local(world: &Arc<World>, random: &mut Random, at: usize, de
         let value = Value::new(world, random, "local");
         let body = script(value, Arc::clone(world), random.fork(), at, depth);
         let of_this_thread = Rc::new(Cell::new(false));
-        let spawned = task::spawn_local(spec(random), async move {
+        let spawned = task::spawn_local_with(spec(random), async move {
             let value = body.await;
             of_this_thread.set(true);
             value
