@@ -73,7 +73,7 @@ impl core::error::Error for ShutDown {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The time has passed (spec USR-1). Another time may be accepted.
+    /// The time has passed. Another time may be accepted.
     AlreadyExpired,
     /// The timer was shut down. This is final.
     ShutDown,

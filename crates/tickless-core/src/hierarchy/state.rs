@@ -286,7 +286,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// The choice of the next migrator when the present one goes idle (spec C-D.7).
+/// The choice of the next migrator when the present one goes idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -294,7 +294,7 @@ pub enum MigratorPolicy {
     /// The lowest active child. Low-numbered CPUs have the duty most often.
     LowestBit,
     /// The next active child after the child that becomes idle, in turn. It spreads the duty as evenly as possible
-    /// without a memory, and measurements made it the default (decision 13).
+    /// without a memory, and measurements made it the default.
     #[default]
     Rotating,
     /// The child that has fired timers for the fewest events of this group so far; of several such children the lowest.

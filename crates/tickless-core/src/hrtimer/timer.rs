@@ -18,7 +18,7 @@ use crate::trace::StartMode;
 /// The place where a callback runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Stage {
-    /// The host chooses the context: hard, or soft on hosts with a preemptible soft stage (spec OBJ-4).
+    /// The host chooses the context: hard, or soft on hosts with a preemptible soft stage.
     #[default]
     Default,
     /// The timer interrupt itself.
@@ -75,12 +75,12 @@ impl<C: ClockId> Expired<'_, '_, C> {
         self.firing.earliest = self.firing.deadline;
     }
 
-    /// Moves the deadline ahead by whole intervals until it is after `now`, and returns their number (spec ).
+    /// Moves the deadline ahead by whole intervals until it is after `now`, and returns their number.
     ///
     /// The phase is kept: a timer that is late by three and a half intervals fires next at the time at which it would
     /// have fired anyway. A timer that fired within its slack, before its deadline, moves by one interval. The result
     /// is 0 if `now` is before the soft expiry, from which on the timer may fire. An interval of zero counts as 1 ns.
-    /// The call takes constant time (B41).
+    /// The call takes constant time.
     pub fn forward(&mut self, now: Instant<C>, interval: Span) -> u64 {
         forward(
             &mut self.firing.deadline,
@@ -155,11 +155,11 @@ impl Setup {
         Self { stage, ..self }
     }
 
-    /// Makes the timer lazy: the device is not written when the timer moves later or is cancelled (spec ).
+    /// Makes the timer lazy: the device is not written when the timer moves later or is cancelled.
     ///
     /// The setting is meant for a timer that is started at every context switch, nearly always for a later time. For
     /// such a timer an occasional useless interrupt is cheaper than a write of the device each time. The setting has an
-    /// effect on hard monotonic timers only, because the armed value is monotonic (spec LAZY-4), and because the soft
+    /// effect on hard monotonic timers only, because the armed value is monotonic, and because the soft
     /// stage has an armed value of its own, which must not be too early.
     #[must_use]
     pub const fn lazy(self) -> Self {
@@ -167,7 +167,7 @@ impl Setup {
     }
 
     /// Keeps the device armed for the earlier time when the timer is pushed out or cancelled, as with a
-    /// [`Sleeper`](crate::hrtimer::Sleeper) (spec LAZY-7). The setting is meant for a host whose CPUs
+    /// [`Sleeper`](crate::hrtimer::Sleeper). The setting is meant for a host whose CPUs
     /// [settle](crate::base::Timers::settle_armed) the armed time before they sleep. Any other host takes one useless
     /// interrupt.
     ///
@@ -182,7 +182,7 @@ impl Setup {
         }
     }
 
-    /// Makes the timer also fire when its clock is set, forwards or backwards, even before its deadline (spec TIM-34).
+    /// Makes the timer also fire when its clock is set, forwards or backwards, even before its deadline.
     ///
     /// The callback checks [`Expired::clock_was_set`]. It may start the timer again, for the same deadline or for a
     /// deadline that it computes from the new time. The timer is notified of each set that happens while the timer is
@@ -404,7 +404,7 @@ impl<C: ClockId> Start<C> {
         }
     }
 
-    /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others (spec ).
+    /// Allows the timer to fire up to `slack` later, so that it can share an interrupt with others.
     ///
     /// A slack of more than 4.29 s (2^32 - 1 ns) is shortened at its beginning: the timer then fires in the last 4.29 s
     /// of the allowed time, not before. A slack that would reach beyond the largest instant ends at that instant.
@@ -427,7 +427,7 @@ impl<C: ClockId> Start<C> {
         }
     }
 
-    /// Leaves the timer on the CPU that executes the start (spec LOC-11).
+    /// Leaves the timer on the CPU that executes the start.
     #[inline]
     pub const fn pinned(mut self) -> Self {
         self.request.mode.pinned = true;

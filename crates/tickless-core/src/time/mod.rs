@@ -60,7 +60,7 @@ pub trait ClockId: sealed::Sealed + 'static {
 /// A clock on which a relative time such as "in five seconds" is well defined.
 ///
 /// [`Realtime`] is no such clock: POSIX demands that a set of the time of day does not affect a relative sleep, so a
-/// relative timer belongs on [`Monotonic`] (spec TIM-6).
+/// relative timer belongs on [`Monotonic`].
 pub trait RelativeClock: ClockId {}
 
 macro_rules! clocks {
@@ -124,7 +124,7 @@ impl<C> Instant<C> {
         self.nanos == i64::MAX
     }
 
-    /// Returns this point plus `span`, at most [`LATEST`](Self::LATEST) (spec TIM-2).
+    /// Returns this point plus `span`, at most [`LATEST`](Self::LATEST).
     #[inline]
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Self {
@@ -151,7 +151,7 @@ impl<C> Instant<C> {
     /// Returns this point, or the origin of the clock if this point is before it.
     ///
     /// A deadline on a clock whose offset changed can lie before the origin of the monotonic clock, and no device can
-    /// be programmed for such a time (spec TIM-3).
+    /// be programmed for such a time.
     #[inline]
     #[must_use]
     pub const fn not_negative(self) -> Self {
