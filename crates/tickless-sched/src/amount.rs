@@ -107,7 +107,8 @@ impl Weight {
         }
     }
 
-    /// Makes the weight nearest to `weight`, in parts of 2^20.
+    /// Makes the weight nearest to `weight`, in parts of 2^20: numbers outside of [`MIN`](Self::MIN) to
+    /// [`MAX`](Self::MAX) become one of the two.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the largest weight fits")]
     pub const fn clamped(weight: u64) -> Self {
@@ -124,7 +125,8 @@ impl Weight {
         }
     }
 
-    /// Multiplies the weight, up to the largest weight.
+    /// Multiplies the weight. A product below [`MIN`](Self::MIN), with the factor 0, becomes the smallest weight; a
+    /// product above [`MAX`](Self::MAX) becomes the largest.
     #[must_use]
     pub const fn times(self, factor: u32) -> Self {
         Self::clamped(self.get().saturating_mul(factor as u64))
@@ -188,7 +190,8 @@ impl Request {
         }
     }
 
-    /// Makes the request whose length is nearest to this one.
+    /// Makes the request whose length is nearest to `length`: lengths outside of [`MIN`](Self::MIN) to
+    /// [`MAX`](Self::MAX) become one of the two.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the longest request fits")]
     pub const fn clamped(length: Span) -> Self {
@@ -243,6 +246,7 @@ mod tests {
         assert_eq!(Weight::new(Weight::LEAST), Ok(Weight::MIN));
         assert_eq!(Weight::new(Weight::MOST), Ok(Weight::MAX));
         assert_eq!(Weight::clamped(0), Weight::MIN);
+        assert_eq!(Weight::UNIT.times(0), Weight::MIN);
         assert_eq!(Weight::UNIT.times(u32::MAX), Weight::MAX);
     }
 

@@ -111,7 +111,8 @@ impl Builder {
         self
     }
 
-    /// Sets the slice of tasks that are spawned without a slice of their own.
+    /// Sets the slice of tasks that are spawned without a slice of their own, from 10 µs to 100 ms; other durations
+    /// become the nearest of the two, as by [`Slice::new`].
     pub fn slice(mut self, slice: Duration) -> Self {
         self.settings.slice = Slice::new(slice);
         self

@@ -27,7 +27,8 @@ impl Slice {
     /// The longest slice: 100 ms.
     pub const MAX: Self = Self(100_000_000);
 
-    /// Makes a slice, clamped to [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
+    /// Makes a slice. A duration below [`MIN`](Self::MIN), zero among others, becomes the shortest slice; a duration
+    /// above [`MAX`](Self::MAX) becomes the longest.
     #[must_use]
     pub const fn new(slice: Duration) -> Self {
         Self(clamp(slice, Self::MIN.0, Self::MAX.0))
