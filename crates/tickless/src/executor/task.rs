@@ -15,7 +15,8 @@ use super::{context, current, spawn as spawning};
 #[track_caller]
 fn executor() -> Handle {
     context::current().expect(
-        "this is called where no executor runs: in one of its tasks, or in `Executor::block_on`",
+        "no executor runs this code: call this function in a task or a blocking job of an executor or in \
+         `Executor::block_on`, or use the methods of `Executor`",
     )
 }
 
@@ -99,7 +100,10 @@ where
 {
     let executor = executor();
     let worker = current::worker_of(executor.id)
-        .expect("a local task belongs to the worker that spawns it, and this thread is none");
+        .expect(
+            "no worker runs this code: call `spawn_local` in a task of the executor, not in its `block_on` or in a \
+             blocking job",
+        );
     spawning::spawn_local(executor, worker, spec.into(), Location::caller(), future)
 }
 

@@ -12,6 +12,8 @@ use tickless::executor::{PanicPolicy, Preemption};
 use tickless::task::{self, Slice, Spec, Weight};
 use tickless::{Executor, coop, time};
 
+use crate::support::panic_of;
+
 fn executor(workers: usize) -> Executor {
     let builder = Executor::builder().workers(workers);
     builder.build().expect("there are threads enough")
@@ -772,4 +774,14 @@ fn nothing_is_extended_where_no_tick_would_end_it() {
     assert_eq!(executor.stats().extensions, 0);
     // Nor where no executor is.
     drop(coop::extend_slice());
+}
+
+#[test]
+fn a_spawn_out_of_place_says_where_it_may_be() {
+    let refused = |spawn: fn() -> task::JoinHandle<()>| panic_of(|| drop(spawn())).message;
+    let text = refused(|| task::spawn(async {}));
+    assert!(text.starts_with("no executor runs this code: "), "{text}");
+    assert!(text.ends_with("or use the methods of `Executor`"), "{text}");
+    let text = executor(1).block_on(async { refused(|| task::spawn_local(async {})) });
+    assert!(text.starts_with("no worker runs this code: "), "{text}");
 }

@@ -288,8 +288,9 @@ fn refuse<R>(result: Result<R, Refused>) -> R {
              or `Worker::block_on`; several workers have no order in which the time could pass"
         ),
         Err(Refused::Outside) => panic!(
-            "time cannot be frozen from outside the Tokio runtime. Here that is an `Executor` with one worker, or \
-             `Worker::block_on`; the feature `tokio-test-util` adds tokio's own `current_thread` runtime"
+            "time cannot be frozen from outside the Tokio runtime. Tickless stops the clock of an `Executor` with one \
+             worker, of `Worker::block_on` and of `#[tickless::test]`, and with the feature `tokio-test-util` that of \
+             tokio's `current_thread` runtime; none of them runs this code"
         ),
         #[cfg(feature = "tokio-test-util")]
         Err(Refused::InTokio) => panic!(
