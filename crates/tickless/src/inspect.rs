@@ -37,6 +37,7 @@ use crate::host::remote::reactors::{self, Reactor as HostReactor};
 use crate::host::remote::trees;
 use crate::host::thread::{self as host_thread, ThreadBase, ThreadKind, with_thread};
 use crate::host::{tick, wake};
+use crate::shown::Shown;
 use crate::stats::clock;
 
 pub use tickless_core::coarse::{Tick, WheelKind};
@@ -76,8 +77,8 @@ pub struct Thread {
     pub role: Role,
     /// The system's number of the thread.
     pub id: Option<u32>,
-    /// The name of the thread, of which the system keeps the first 15 bytes. `None` if the name cannot be read, and for
-    /// threads that have ended.
+    /// The name of the thread, of which the system keeps the first 15 bytes; control characters are escaped. `None` if
+    /// the name cannot be read, and for threads that have ended.
     pub name: Option<String>,
     /// True if the thread is an isolated worker, which other threads do not disturb.
     pub is_isolated: bool,
@@ -372,11 +373,11 @@ fn is_isolated(base: &ThreadBase) -> bool {
     base.local().kind() == ThreadKind::Worker && !trees::takes_part(base)
 }
 
-/// Returns the name that the system keeps for a thread of this process.
+/// Returns the name that the system keeps for a thread of this process, as it is shown.
 pub(crate) fn thread_name(id: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
     let name = String::from_utf8_lossy(&name);
-    Some(name.trim_end_matches('\n').to_owned())
+    Some(Shown(name.strip_suffix('\n').unwrap_or(&name)).to_string())
 }
 
 fn hierarchy(name: &'static str, tree: &trees::Tree) -> Hierarchy {

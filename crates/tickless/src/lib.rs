@@ -141,6 +141,8 @@ pub mod inspect;
 #[cfg(not(loom))]
 pub mod metrics;
 #[cfg(not(loom))]
+mod shown;
+#[cfg(not(loom))]
 mod stats;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub mod tokio;

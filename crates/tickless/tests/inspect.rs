@@ -111,6 +111,31 @@ fn of_six_timers_all_are_shown_and_by_name() {
     });
 }
 
+/// A terminal would obey the name, and Prometheus would show it.
+#[test]
+#[cfg_attr(portable_host, ignore = "no numbers of threads on the portable host")]
+fn control_characters_in_names_of_threads_are_escaped() {
+    if !has_proc() {
+        return;
+    }
+    on_thread("\u{1b}[31mred\n", || {
+        let mut sleep = pin!(tickless::time::sleep(HOUR));
+        poll_once(sleep.as_mut());
+        let shown = "\\u{1b}[31mred\\n";
+        assert_eq!(named(&inspect::snapshot(), shown).timers.len(), 1);
+        let mut dump = String::new();
+        tickless::dump(&mut dump).expect("a string takes all");
+        let _there = section(&dump, shown);
+        let mut metrics = String::new();
+        tickless::metrics::write_prometheus(&mut metrics).expect("a string takes all");
+        assert!(metrics.contains(r#"name="\\u{1b}[31mred\\n""#), "{metrics}");
+        for text in [dump, metrics] {
+            let is_obeyed = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+            assert!(!text.contains(is_obeyed), "{text:?}");
+        }
+    });
+}
+
 #[test]
 fn addresses_are_shown_on_request() {
     on_thread("addresses", || {

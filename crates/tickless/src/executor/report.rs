@@ -5,6 +5,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::shown::Shown;
+
 /// A report on a task whose present poll lasts longer than [`Builder::stuck_after`](super::Builder::stuck_after).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -23,7 +25,7 @@ pub struct Stuck {
 
 impl fmt::Display for Stuck {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name.as_deref().unwrap_or("without a name");
+        let name = Shown(self.name.as_deref().unwrap_or("without a name"));
         write!(
             formatter,
             "the task {name}, spawned at {}, has kept worker {} for {:?}, and {} wait behind it: it should call \
