@@ -154,7 +154,7 @@ struct Key {
 }
 
 /// A runtime that was [attached](attach). Dropping the value detaches nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Attachment {
     attached: Attached,
     tasks: Option<[AbortHandle; 2]>,
@@ -174,6 +174,15 @@ impl Attachment {
     #[must_use]
     pub fn is_attached(&self) -> bool {
         self.attached.is_attached()
+    }
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Attachment")
+            .field("is_attached", &self.is_attached())
+            .finish_non_exhaustive()
     }
 }
 

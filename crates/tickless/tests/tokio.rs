@@ -192,6 +192,17 @@ fn slack_is_used_up_where_tasks_take_along() {
 }
 
 #[test]
+fn an_attachment_shows_its_state_and_not_what_it_is_made_of() {
+    let _patience = support::begin();
+    let (_runtime, attachment) = attached();
+    for is_attached in [true, false] {
+        let shown = format!("Attachment {{ is_attached: {is_attached}, .. }}");
+        assert_eq!(format!("{attachment:?}"), shown);
+        attachment.detach();
+    }
+}
+
+#[test]
 fn outside_of_a_runtime_there_is_nothing_to_attach() {
     let error = attach().expect_err("no runtime");
     assert!(matches!(error, AttachError::NoRuntime));
