@@ -55,6 +55,7 @@
 //!   pending then, unless tokio's clock has passed the deadline; the runtime advances that clock between two rounds of
 //!   tasks. Code that gives way to other tasks by a sleep of zero has to call `yield_now` instead.
 //! - [`Sleep`] is fused: a sleep that is polled again after it was ready is ready again.
+//! - [`MissedTickBehavior`] decides about a tick that is late by more than 5 ms, as in tokio, or by more than a period.
 //! - [`pause`], [`resume`] and [`advance`] work to the nanosecond, and all timers that are due have run when an advance
 //!   is ready. In a runtime of tokio they are tokio's functions.
 //!
