@@ -1,6 +1,5 @@
 //! `tickless completions` and `tickless man`: completions for shells and manual pages, made from the options.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory};
@@ -36,7 +35,7 @@ pub(crate) fn completions(arguments: &Completions) -> Result<CheckVerdict, Failu
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = MAN)]
 pub(crate) struct Man {
-    /// Directory that gets a page for each command, such as tickless-sim-run.1
+    /// Existing directory that gets a page for each command, such as tickless-sim-run.1
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }
@@ -44,6 +43,7 @@ pub(crate) struct Man {
 const MAN: &str = "\
 Examples:
   tickless man | man -l -
+  mkdir -p ~/.local/share/man/man1
   tickless man ~/.local/share/man/man1 && man tickless-sim-run";
 
 pub(crate) fn man(arguments: &Man) -> Result<CheckVerdict, Failure> {
@@ -53,9 +53,6 @@ pub(crate) fn man(arguments: &Man) -> Result<CheckVerdict, Failure> {
         output::print(&page(&command, "tickless")?)?;
         return Ok(CheckVerdict::Passed);
     };
-    fs::create_dir_all(directory).map_err(|error| {
-        Failure::Input(format!("cannot write to {}: {error}", directory.display()))
-    })?;
     pages(&command, "tickless", directory)?;
     Ok(CheckVerdict::Passed)
 }

@@ -204,6 +204,10 @@ fn nonsense_is_refused_with_what_would_be_right() {
             ),
             (&["--only", ""], "there is no such operation"),
             (
+                &["--subjects", ","],
+                "a value is required for '--subjects <TEXT>'",
+            ),
+            (
                 &["--pending", "many"],
                 "write whole numbers, such as 0,1000,1000000",
             ),

@@ -26,6 +26,9 @@ fn every_command_has_a_page_in_the_manual() {
     let output = place.run(&["man"]);
     assert_eq!(end(&output), (Some(0), String::new()));
     assert!(text(&output.stdout).contains(".TH tickless 1"));
+    place.refuses(&["man"], &[(&["pages"], "there is no directory")]);
+    assert!(!place.path("pages").exists());
+    fs::create_dir(place.path("pages")).expect("it is new");
     let output = place.run(&["man", "pages"]);
     assert_eq!(end(&output), (Some(0), String::new()));
     for (page, says) in [

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use tickless_peers::{MOST_PENDING, Operation, Plan, available, needed};
 
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ pub(crate) struct Arguments {
     only: Vec<Operation>,
 
     /// Measure only subjects whose names contain one of these, with commas between them
-    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    #[arg(long, value_name = "TEXT", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     subjects: Vec<String>,
 
     /// Numbers of other pending timers, with commas between them [default: 0,1000,100000,1000000,10000000, the last
