@@ -1,11 +1,13 @@
-//! The handling of Ctrl-C: the first one ends a run early and leaves a whole report; a second one ends the process.
+//! The handling of Ctrl-C, of `kill`, and of a terminal that closes: the first such signal ends a run early, with a
+//! whole report; a second one ends the process.
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::failure::Failure;
@@ -22,15 +24,20 @@ pub(crate) struct Interrupt {
 /// Signals that come so soon after the first one count as the same request: `timeout` sends each signal twice.
 const SAME: Duration = Duration::from_millis(500);
 
-/// The exit status that a shell shows for a process that SIGINT ended.
-const KILLED: i32 = 128 + SIGINT;
+/// The exit status that a shell shows for a process that signal 0 would end; the number of the signal is added.
+const KILLED: i32 = 128;
 
 impl Interrupt {
-    /// Installs a handler that only sets the flag.
+    /// Installs a handler that only sets the flag. SIGHUP stays ignored if it was: `nohup` lets a run outlive its
+    /// terminal in this way.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let interrupt = Self::default();
-        for signal in [SIGINT, SIGTERM] {
-            flag::register_conditional_shutdown(signal, KILLED, Arc::clone(&interrupt.impatient))
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            if signal == SIGHUP && is_ignored(signal) {
+                continue;
+            }
+            let killed = KILLED + signal;
+            flag::register_conditional_shutdown(signal, killed, Arc::clone(&interrupt.impatient))
                 .and_then(|_| flag::register(signal, Arc::clone(&interrupt.flag)))
                 .map_err(|error| Failure::Machine(format!("cannot catch Ctrl-C: {error}")))?;
         }
@@ -54,4 +61,12 @@ impl Interrupt {
         }
         requested
     }
+}
+
+/// Returns true if the process ignores `signal`. Without /proc the answer is false.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -79,15 +79,25 @@ impl Screen {
     }
 }
 
-/// Writes to standard output. A reader that closed the pipe wants no more output, which is no error.
+/// Writes to standard output. A reader that closed the pipe, or a terminal that closed, wants no more output, which is
+/// no error.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Machine(format!(
+        Err(error) if !is_unread(&error) => Err(Failure::Machine(format!(
             "cannot write to standard output: {error}"
         ))),
         _ => Ok(()),
     }
+}
+
+/// Returns true if an error of standard output says that no reader is left.
+fn is_unread(error: &io::Error) -> bool {
+    let hung_up = Some(rustix::io::Errno::IO.raw_os_error());
+    error.kind() == io::ErrorKind::BrokenPipe
+        || error.raw_os_error() == hung_up
+            && rustix::fs::fstat(io::stdout())
+                .is_ok_and(|out| FileType::from_raw_mode(out.st_mode) == FileType::CharacterDevice)
 }
 
 /// A line of progress on a terminal's standard error. Each update overwrites the line, and the end erases it.

@@ -4,10 +4,11 @@ mod support;
 
 use std::fs;
 use std::io::Read;
+use std::process::Command;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
-use support::{Place, assert_has, end, interrupt, json, json_file, started, text};
+use support::{Place, assert_has, end, hang_up, interrupt, json, json_file, started, text};
 
 /// Parses a line of the summary as scripts do, into the number of the thread and the figures after each name.
 fn figures(line: &str) -> Option<(u32, Vec<(String, u64)>)> {
@@ -210,6 +211,48 @@ fn an_interrupted_run_is_whole() {
     let last = summary.lines().last().expect("lines");
     assert!(last.starts_with("T: 0 ("), "{summary}");
     assert_eq!(json_file(&place.path("result.json"))["num_threads"], 1);
+}
+
+/// The reader of standard output leaves with the terminal.
+#[test]
+fn a_run_whose_terminal_closes_is_whole() {
+    let place = Place::new();
+    let line = ["latency", "-i", "500", "-q", "--json", "result.json"];
+    let (child, out, _first) = started(&mut place.command(&line));
+    drop(out);
+    hang_up(&child);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    assert_eq!(json_file(&place.path("result.json"))["num_threads"], 1);
+}
+
+/// `nohup` starts a command in the same way.
+#[test]
+fn a_run_that_ignores_its_terminal_goes_on() {
+    let place = Place::new();
+    let mut shell = Command::new("sh");
+    shell.current_dir(place.path(""));
+    shell.args([
+        "-c",
+        "trap '' HUP; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_tickless"),
+    ]);
+    shell.args([
+        "latency",
+        "-i",
+        "500",
+        "-l",
+        "1000",
+        "--json",
+        "result.json",
+    ]);
+    let (child, mut out, _first) = started(&mut shell);
+    hang_up(&child);
+    let _printed = out.read_to_string(&mut String::new());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let result = json_file(&place.path("result.json"));
+    assert_eq!(result["thread"]["0"]["cycles"], 1000);
 }
 
 #[test]

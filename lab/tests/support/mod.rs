@@ -206,6 +206,11 @@ pub(crate) fn terminate(child: &Child) {
     kill_process(Pid::from_child(child), Signal::TERM).expect("it runs");
 }
 
+/// Sends SIGHUP, like a terminal that closes.
+pub(crate) fn hang_up(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::HUP).expect("it runs");
+}
+
 /// Sends SIGINT, like Ctrl-C.
 pub(crate) fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).expect("it runs");
