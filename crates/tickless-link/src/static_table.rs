@@ -1,7 +1,8 @@
 //! A table of references that are published once and never change.
 //!
-//! A program that never uses an element of a [`StaticTable`] carries nothing for it: the table is all zeros, so a static
-//! of this type takes no space in the file of the program, and a page of memory only where an element was published.
+//! A program that never uses an element of a [`StaticTable`] carries nothing for it: the table is all zeros, so a
+//! static of this type takes no space in the file of the program, and a page of memory only where an element was
+//! published.
 //! Reading an element is one load.
 //!
 //! # Invariant
