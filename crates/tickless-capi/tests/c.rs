@@ -216,7 +216,11 @@ fn timers_of_posix_are_as_the_system_has_them() {
 
 #[test]
 fn sleeps_leave_the_slack_of_the_program() {
-    passes("tests/c/slack.c", "slack", &[]);
+    if sanitizer().as_deref() == Some("thread") {
+        say("left out: the sanitizer calls the handler after the sleep that the signal ended");
+    } else {
+        passes("tests/c/slack.c", "slack", &[]);
+    }
 }
 
 #[test]
