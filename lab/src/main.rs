@@ -232,9 +232,7 @@ mod tests {
         let all = lines_of_pages();
         assert!(all.len() > 20, "{all:?}");
         for call in all {
-            let line = call
-                .replace("$SLURM_ARRAY_TASK_ID", "3")
-                .replace("$share", "3");
+            let line = call.replace("$seed", "3");
             let words = page_blocks::words(&line);
             let understood = command.clone().try_get_matches_from(words);
             assert!(understood.is_ok(), "{call}: {understood:?}");
@@ -248,8 +246,7 @@ mod tests {
         examples(&command, &mut all);
         assert!(all.len() > 40, "{all:?}");
         for example in all {
-            let line = example.replace("$SLURM_ARRAY_TASK_ID", "3");
-            let words = page_blocks::words(&line);
+            let words = page_blocks::words(&example);
             let understood = command.clone().try_get_matches_from(words);
             assert!(understood.is_ok(), "{example}: {understood:?}");
         }

@@ -80,18 +80,6 @@ fn names_in_scenarios_and_profiles_are_only_shown() {
         assert_eq!(end(&refused).0, Some(2), "{refused:?}");
         assert_escaped(&refused);
     }
-    // A sweep of it, and the pieces of the sweep put together.
-    let small = scenario("fine", "skl-112", "cyclictest");
-    write(
-        "sweep.toml",
-        &format!("{small}\n[sweep]\nseed = [1, 2]\nname = [\"{EVIL}\", \"b\"]\n"),
-    );
-    let line = "sim sweep sweep.toml --report swept.html --json s.jsonl";
-    let line: Vec<_> = line.split(' ').collect();
-    let swept = place.run(&line);
-    assert_eq!(end(&swept).0, Some(0), "{swept:?}");
-    assert_escaped(&swept);
-    assert_page(&fs::read_to_string(place.path("swept.html")).expect("it was written"));
 }
 
 #[test]

@@ -82,15 +82,11 @@ fn every_field_is_described_and_every_description_has_its_field() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md");
     let page = fs::read_to_string(page).expect("the page");
     let place = Place::new();
-    let sweep = "name = \"s\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"5 ms\"\n[[workload]]\n\
-                 kind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"1 ms\"\n[sweep]\ncpus = [2, 4]\n";
-    fs::write(place.path("sweep.toml"), sweep).expect("it can be written");
     let traced = place.run(&["sim", "run", "start-cost", "--trace", "t.gz", "-q"]);
     assert_eq!(end(&traced), (Some(0), String::new()));
     for (command, options) in [
         ("latency", "-l 20 -i 300 -h 1000 --against timerfd"),
         ("sim run", "start-cost"),
-        ("sim sweep", "sweep.toml"),
         ("sim fuzz", "--seeds 2"),
         ("sim headline", "start-cost"),
         ("topology", ""),

@@ -9,9 +9,6 @@ use support::{Place, end};
 /// Runs the command line, and returns the page.
 fn page(line: &str) -> String {
     let place = Place::new();
-    let sweep = "name = \"s\"\nprofile = \"skl-112\"\ncpus = 2\nduration = \"5 ms\"\n[[workload]]\n\
-                 kind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"1 ms\"\n[sweep]\ncpus = [2, 4]\n";
-    fs::write(place.path("sweep.toml"), sweep).expect("it can be written");
     let line = format!("{line} --report out.html");
     let output = place.run(&line.split_whitespace().collect::<Vec<_>>());
     let (code, error) = end(&output);
@@ -54,15 +51,6 @@ const PAGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "sim sweep sweep.toml -q",
-        &[
-            "Swept",
-            "in the worst point",
-            "<summary>All figures</summary>",
-            "deep idle",
-        ],
-    ),
-    (
         "bench --only churn,two-threads --pending 10,20 --rounds 1 --repeats 100 -q",
         &[
             "for-narrow",
@@ -101,12 +89,7 @@ fn every_command_that_measures_has_a_page_that_all_can_read() {
 fn a_page_cannot_go_where_the_table_goes() {
     let place = Place::new();
     let says = "would mix the page with the table";
-    for line in [
-        "latency -l 1",
-        "topology --cpus 2",
-        "sim predict --quick",
-        "bench --quick",
-    ] {
+    for line in ["latency -l 1", "topology --cpus 2", "bench --quick"] {
         let first: Vec<&str> = line.split(' ').collect();
         place.refuses(&first, &[(&["--report", "-"], says)]);
     }

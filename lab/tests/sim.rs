@@ -1,4 +1,4 @@
-//! Tests of `tickless sim`: scenarios, claims, sweeps and draws, as a user or a script runs them.
+//! Tests of `tickless sim`: scenarios, claims and draws, as a user or a script runs them.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::process::Output;
 
 use serde_json::Value;
-use support::pages::{Block, block};
+use support::pages::block;
 use support::{Place, end, interrupt, json, json_file, started};
 
 /// A scenario with two CPUs for a twentieth of a second.
@@ -180,11 +180,6 @@ fn wrong_scenarios_are_refused_with_their_place() {
             "work = \"20 us\"\n",
             "work = \"20",
             "<stdin>:17: work: invalid basic string",
-        ),
-        (
-            "[[workload]]",
-            "[sweep]\nseed = [1]\n[[workload]]",
-            "<stdin>:7: sweep: a sweep is many runs",
         ),
     ] {
         assert!(SMALL.contains(from), "{from}");
@@ -545,13 +540,6 @@ fn scenarios_without_bounds_are_refused_before_they_run() {
     assert_eq!(sim(&place, "run some.toml").0, Some(0));
     assert_eq!(sim(&place, "run some.toml --max-events 10").0, Some(2));
     assert_eq!(sim(&place, "run some.toml --no-limits").0, Some(0));
-    let sweep = polls(1_000) + "[sweep]\n\"workload.0.timers\" = [10, 200000000]\n";
-    fs::write(place.path("sweep.toml"), sweep).expect("it can be written");
-    let (code, _, error) = sim(&place, "sweep sweep.toml --json all.jsonl");
-    assert!(
-        code == Some(2) && error.contains("200000000") && error.contains("--max-memory"),
-        "{error}"
-    );
 }
 
 #[test]
@@ -573,146 +561,31 @@ fn wrong_seeds_are_refused() {
     );
 }
 
-/// Returns the block in `language` on the page of the simulator that contains `part`.
-fn documented(language: &str, part: &str) -> Block {
-    block("docs/simulator.md", language, part)
-}
-
+/// Runs the loop of the page, unchanged but for jq.
 #[test]
-fn the_documented_sweep_in_four_shares_is_the_whole_one() {
-    let place = Place::new();
-    fs::write(
-        place.path("sweep.toml"),
-        documented("toml", "# sweep.toml").text,
-    )
-    .expect("it can be written");
-    let whole = sim(&place, "sweep sweep.toml --json whole.jsonl");
-    assert_eq!((whole.0, whole.2.as_str()), (Some(0), ""), "{}", whole.1);
-    assert!(
-        whole.1.contains("timeouts, 48 of 48 points\n"),
-        "{}",
-        whole.1
-    );
-
+fn the_documented_loop_makes_a_file_of_each_run() {
+    let place = place();
+    let scenario = format!("{SMALL}\n[policy]\ntarget = \"TARGET\"\n");
+    fs::write(place.path("timeouts.toml"), scenario).expect("it can be written");
+    let block = block("docs/simulator.md", "sh", "sed \"s/TARGET/").text;
+    let (script, _) = block.split_once("jq -s").expect("a summary below the loop");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tickless"));
     let directory = binary.parent().expect("it is in one").display();
-    let shell = std::process::Command::new("sh")
-        .args(["-e", "-c", &documented("sh", "--shard $share/4").text])
+    let output = std::process::Command::new("sh")
+        .args(["-e", "-c", script])
         .current_dir(place.path("."))
-        .env(
-            "PATH",
-            format!(
-                "{directory}:{}",
-                std::env::var("PATH").expect("there is one")
-            ),
-        )
+        .env("PATH", format!("{directory}:/usr/bin:/bin"))
         .output();
-    let output = shell.expect("there is a shell");
-    assert_eq!(end(&output), (Some(0), String::new()));
-    let read = |name: &str| fs::read_to_string(place.path(name)).expect("it was written");
-    assert_eq!(read("all.jsonl"), read("whole.jsonl"));
-    assert_eq!(read("part-1.jsonl").lines().count(), 12);
-    the_documented_queries_have_answers(&place);
-
-    for (index, line) in read("all.jsonl").lines().enumerate() {
-        let row = json(line.as_bytes());
-        assert_eq!((&row["index"], &row["points"]), (&index.into(), &48.into()));
-        assert_eq!(
-            row["parameters"].as_object().map(serde_json::Map::len),
-            Some(5)
-        );
-        assert_eq!(row["parameters"]["cpus"], row["cpus"]);
-        assert_eq!(row["parameters"]["profile"], row["profile"]);
-        assert_eq!(row["parameters"]["seed"], row["seed"]);
-        assert_eq!(row["holds"], true, "{row}");
-        let is_local = row["parameters"]["policy.target"] == "local";
-        assert_eq!(
-            row["late_remote_count"].as_u64() > Some(0),
-            is_local,
-            "{row}"
-        );
-        assert!(row["late_exact_p99_ns"].as_f64() > Some(0.0));
-        let is_flat = |(name, value): (&String, &Value)| {
-            name == "parameters" || !value.is_object() && !value.is_array()
-        };
-        assert!(row.as_object().is_some_and(|row| row.iter().all(is_flat)));
-    }
-}
-
-/// Executes the queries of the page on `all.jsonl`. Two targets, two numbers of CPUs and two profiles make eight rows.
-fn the_documented_queries_have_answers(place: &Place) {
-    if let Some(rows) = documented("sql", "all.jsonl").execute(place) {
-        let rows: Vec<Value> = rows.lines().map(|row| json(row.as_bytes())).collect();
-        assert_eq!(rows.len(), 8, "{rows:?}");
-        for row in rows {
-            let is_local = row[0] == "local";
-            assert_eq!(row[3].as_f64() > Some(0.0), is_local, "{row}");
-        }
-    }
-    if let Some(table) = documented("python", "all.jsonl").execute(place) {
-        assert!(table.contains("shape: (8, 5)"), "{table}");
-        assert_eq!(table.matches("search").count(), 4, "{table}");
-    }
-    if let Some(is_whole) = documented("sh", "jq -es").execute(place) {
-        assert_eq!(is_whole, "true\n");
-    }
-}
-
-#[test]
-fn lines_go_to_standard_output_alone() {
-    let place = place();
-    let text = format!("{SMALL}\n[sweep]\nseed = [1, 2, 3]\n");
-    let output = fed(
-        &place,
-        &["sweep", "-", "--json", "-", "--shard", "1/2"],
-        text.as_bytes(),
+    assert_eq!(
+        end(&output.expect("there is a shell")),
+        (Some(0), String::new())
     );
-    assert_eq!(end(&output), (Some(0), String::new()));
-    let lines = support::text(&output.stdout);
-    assert_eq!(lines.lines().count(), 1);
-    assert_eq!(json(output.stdout.trim_ascii())["index"], 1);
-    assert_eq!(place.files(), ["small.toml"], "nothing is left behind");
-}
-
-#[test]
-fn a_sweep_names_the_point_that_breaks_a_promise() {
-    let place = place();
-    let text = format!("{SMALL}\n[sweep]\nlate_max = [\"10 ms\", \"1 ns\"]\n");
-    let output = fed(&place, &["sweep", "-"], text.as_bytes());
-    assert_eq!(end(&output), (Some(1), String::new()));
-    let out = support::text(&output.stdout);
-    let broken = |value: &str| {
-        out.lines()
-            .any(|line| line.contains(value) && line.contains("bounded_late"))
-    };
-    assert!(broken("1 ns") && !broken("10 ms"), "{out}");
-}
-
-#[test]
-fn a_sweep_that_cannot_be_is_refused_before_anything_runs() {
-    let place = place();
-    for (sweep, arguments, said) in [
-        ("", "", "<stdin>:1: there is no table [sweep]; add one"),
-        (
-            "[sweep]\ncpus = [2, 57]\n",
-            "",
-            "<stdin>:20: sweep: cpus: there is no such machine with 57",
-        ),
-        (
-            "[sweep]\nseed = [1]\n",
-            "--shard 4/4",
-            "the last of 4 is 3/4",
-        ),
-    ] {
-        let line: Vec<&str> = ["sweep", "-", "--json", "out.jsonl"]
-            .into_iter()
-            .chain(arguments.split_whitespace())
-            .collect();
-        let output = fed(&place, &line, format!("{SMALL}\n{sweep}").as_bytes());
-        let (code, error) = end(&output);
-        assert_eq!((code, output.stdout.len()), (Some(2), 0), "{error}");
-        assert!(error.contains(said), "{error}");
-        assert_eq!(place.files(), ["small.toml"]);
+    for target in ["local", "search"] {
+        for seed in 1..=3 {
+            let run = json_file(&place.path(&format!("{target}-{seed}.json")));
+            assert_eq!(run["outcome"]["seed"], seed);
+            assert!(run["outcome"]["late_remote"].get("p99").is_some(), "{run}");
+        }
     }
 }
 
@@ -769,37 +642,6 @@ fn reports_are_pages_that_need_nothing_else() {
         error.contains("would mix the page with the table"),
         "{error}"
     );
-}
-
-/// Runs the file and the commands from the help of `sweep`, unchanged.
-#[test]
-fn the_example_of_a_sweep_runs() {
-    let place = Place::new();
-    let (code, help, _) = sim(&place, "sweep --help");
-    assert_eq!(code, Some(0));
-    let (_, below) = help.split_once("has 12 points:\n").expect("an example");
-    let (file, _) = below.split_once("\nExamples:").expect("examples");
-    fs::write(place.path("sweep.toml"), file).expect("it can be written");
-    let (code, out, error) = sim(&place, "sweep sweep.toml --json whole.jsonl");
-    assert_eq!((code, error.as_str()), (Some(0), ""));
-    assert!(out.contains("12 of 12 points"), "{out}");
-    for task in 0..16 {
-        let part = format!("part-{task}.jsonl");
-        let line = format!("sweep sweep.toml --quiet --shard {task}/16 --json {part}");
-        let (code, _, error) = sim(&place, &line);
-        assert_eq!((code, error.as_str()), (Some(0), ""), "{line}");
-    }
-    let (_, command) = help.split_once("LC_ALL=C sort").expect("how to sort");
-    let (command, _) = command.split_once('\n').expect("one line");
-    let command = format!("LC_ALL=C sort{command}");
-    let output = std::process::Command::new("sh")
-        .args(["-e", "-c", &command])
-        .current_dir(place.path("."))
-        .output();
-    let output = output.expect("there is a shell");
-    assert_eq!(end(&output), (Some(0), String::new()));
-    let read = |name| fs::read(place.path(name)).expect("it was written");
-    assert!(read("all.jsonl") == read("whole.jsonl"));
 }
 
 #[test]

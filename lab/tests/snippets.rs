@@ -2,8 +2,7 @@
 //! command that writes or reads such data.
 //!
 //! Rustdoc compiles the blocks in Rust, the tests of the C interface compile those in C and C++, and the unit tests of
-//! the command parse the shell lines. `sim.rs` runs the sweep that the documentation shows, and the blocks before and
-//! after this sweep.
+//! the command parse the shell lines. `sim.rs` runs the loop over many runs that the documentation shows.
 
 mod support;
 
@@ -131,13 +130,7 @@ fn the_simulator_reads_the_scenarios_of_its_page() {
         let place = Place::new();
         let scenario = scenario(&block.text);
         fs::write(place.path("my.toml"), &scenario).expect("it can be written");
-        let is_sweep = scenario.contains("[sweep]");
-        let line = if is_sweep {
-            "sweep my.toml --shard 0/48 --quiet"
-        } else {
-            "run my.toml --quiet"
-        };
-        let (code, out, error) = place.says(&["sim"], line);
+        let (code, out, error) = place.says(&["sim"], "run my.toml --quiet");
         assert_eq!(code, Some(0), "{}:{}: {out}{error}", block.page, block.line);
     }
 }

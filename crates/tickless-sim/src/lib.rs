@@ -50,7 +50,6 @@ pub mod headline;
 pub mod hierarchy;
 mod machine;
 pub mod model;
-pub mod process;
 pub mod promise;
 pub mod record;
 pub mod run;
@@ -63,7 +62,6 @@ pub use model::{
     BroadcastDevice, CPUS_MAX, Cost, Costs, CpuPlace, Device, DeviceClass, Distance, EMBEDDED,
     IdleState, InputError, Mark, Numbering, Picos, Profile, Topology,
 };
-pub use process::{Process, ProcessCounts};
 pub use promise::{Canary, Promise, Violation};
 pub use record::{Counts, Distribution, Tally};
 pub use run::{

@@ -105,22 +105,15 @@ pub(super) fn refused(error: InputError) -> Failure {
     Failure::Input(error.to_string())
 }
 
-/// The profile of this machine, as scenarios and options name it.
-const LOCAL: &str = "local";
-
-/// A profile that the user chose: one that comes with the command, the one of this machine, or a file.
+/// A profile that the user chose: one that comes with the command, or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chosen {
     Embedded(&'static str),
-    Local,
     File(PathBuf),
 }
 
 impl From<std::ffi::OsString> for Chosen {
     fn from(argument: std::ffi::OsString) -> Self {
-        if argument == LOCAL {
-            return Self::Local;
-        }
         let embedded = EMBEDDED.iter().find(|(name, _)| argument == *name);
         embedded.map_or_else(
             || Self::File(argument.into()),
@@ -136,22 +129,9 @@ impl Chosen {
             Self::Embedded(name) => {
                 Ok(Profile::embedded(name).expect("only names of those are chosen"))
             }
-            Self::Local => local(),
             Self::File(path) => profile(path),
         }
     }
-}
-
-/// Reads the profile of this machine, from the current directory.
-fn local() -> Result<Profile, Failure> {
-    let path = Path::new(super::calibrate::LOCAL);
-    if !path.exists() {
-        return Err(Failure::Input(format!(
-            "there is no {} here, the profile of this machine; make it with: tickless sim calibrate",
-            path.display()
-        )));
-    }
-    profile(path)
 }
 
 fn profile(path: &Path) -> Result<Profile, Failure> {
@@ -163,24 +143,10 @@ fn profile(path: &Path) -> Result<Profile, Failure> {
 pub(super) fn scenario(input: &Input, profile: Option<&Profile>) -> Result<Scenario, Failure> {
     let Text { name, text } = input.read()?;
     let table: Option<Table> = text.parse().ok();
-    let has = |key: &str| table.as_ref().is_some_and(|table| table.contains_key(key));
-    if has("sweep") {
-        let line = 1 + text
-            .lines()
-            .take_while(|line| !line.trim_start().starts_with("[sweep]"))
-            .count();
-        return Err(Failure::Input(format!(
-            "{name}:{line}: sweep: a sweep is many runs; use tickless sim sweep, or delete the table"
-        )));
-    }
     let asked = table
         .as_ref()
         .and_then(|table| table.get("profile")?.as_str());
-    let own = match profile {
-        None if asked == Some(LOCAL) => Some(local()?),
-        _ => None,
-    };
-    let Some(profile) = profile.or(own.as_ref()) else {
+    let Some(profile) = profile else {
         return Scenario::from_toml(&text, &name).map_err(refused);
     };
     // Under the name that the scenario asks for, so that it is found, and everything is checked against its shape.

@@ -2,18 +2,15 @@
 //!
 //! The simulation itself is in the crate `tickless_sim`; this module has the files, threads and figures.
 
-mod calibrate;
 mod fuzz;
 mod headline;
 mod input;
 mod limits;
 mod parallel;
-mod predict;
 mod report;
 mod run;
 mod scenarios;
 mod summary;
-mod sweep;
 mod timeline;
 pub(crate) mod trace;
 
@@ -39,33 +36,23 @@ Examples:
       One scenario
   tickless sim headline
       What the sources claim, and what comes of it here
-  tickless sim sweep sweep.toml --shard 0/4 --json part-0.jsonl
-      A quarter of many runs
   tickless sim fuzz --seeds 1000
       Scenarios that are drawn from seeds
-  tickless sim calibrate && tickless sim predict --profile local
-      A profile of this machine, and whether it foretells what this machine does
 
-Exit codes: 0 done and every promise was kept, 1 one was broken, or a prediction of a count, 2 bad arguments or input,
+Exit codes: 0 done and every promise was kept, 1 one was broken, 2 bad arguments or input,
 3 the machine lacks something.";
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
     Headline(headline::Arguments),
-    Sweep(sweep::Arguments),
     Fuzz(fuzz::Arguments),
-    Calibrate(calibrate::Arguments),
-    Predict(predict::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Headline(arguments) => headline::run(arguments),
-        Command::Sweep(arguments) => sweep::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
-        Command::Calibrate(arguments) => calibrate::run(arguments),
-        Command::Predict(arguments) => predict::run(arguments),
     }
 }

@@ -88,8 +88,6 @@ Profiles that come with the command: {}
 Examples:
   tickless sim run network
   tickless sim run my.toml --seed 7 --twice
-  tickless sim run my.toml --profile local
-      On a machine like this one, after tickless sim calibrate
   tickless sim run my.toml --report my.html
   tickless sim run my.toml --report my.html --timeline-from 30ms --timeline-for 500us
   tickless sim run my.toml --trace - | tickless verify -

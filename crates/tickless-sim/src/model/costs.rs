@@ -168,9 +168,6 @@ costs! {
     wake,
     /// Switching to another task.
     switch,
-    /// The CPU time of a user-space thread for a sleep that the kernel's timer ends: the call, two switches and the
-    /// timer.
-    park,
     /// Arming a coarse timer, without the lock.
     wheel_arm,
     /// Removing a coarse timer from its wheel, without the lock.

@@ -25,8 +25,7 @@
 //! ```
 //!
 //! Mark **A** stands for a measurement on the same class of machine, **B** for a measurement on a close relative, **C**
-//! for an estimate. A calibration command writes the same format for the machine on which it runs, with mark A and
-//! itself as source.
+//! for an estimate.
 
 use std::sync::OnceLock;
 
