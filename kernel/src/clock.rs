@@ -435,7 +435,7 @@ struct Others<'a, I, T> {
 
 impl<I: Iterator<Item = usize> + Clone, T: FnMut()> SwitchHost for Others<'_, I, T> {
     fn wait_for_readers(&mut self) {
-        // Relaxed: each of them looks at it behind its own request.
+        // Relaxed: each CPU reads `SWITCHES` after its flag, which is set with Release.
         SWITCHES.store(arch::cpu(), Ordering::Relaxed);
         for cpu in self.others.clone() {
             MEETINGS[cpu].is_asked.leave();
@@ -449,7 +449,7 @@ impl<I: Iterator<Item = usize> + Clone, T: FnMut()> SwitchHost for Others<'_, I,
     }
 
     fn stop_cpus(&mut self, install: &mut dyn FnMut()) {
-        // Relaxed: each of them looks at it behind its own request.
+        // Relaxed: each CPU reads `STAND` after its flag, which is set with Release.
         STAND.store(true, Ordering::Relaxed);
         for cpu in self.others.clone() {
             MEETINGS[cpu].must_stop.leave();

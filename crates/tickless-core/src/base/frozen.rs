@@ -54,9 +54,8 @@ impl<P: BaseTypes> Frozen<'_, P> {
         self.base.kicked.store(false, Ordering::Relaxed);
     }
 
-    /// Abandons the base as [`abandon`](Self::abandon) does, but does not end the callback that the surviving thread
-    /// runs here as CPU `own`. Of the other threads' work it ends only passes over the wheels, because no two threads
-    /// share an interrupt.
+    /// After a fork: ends the wheel passes of threads that no longer exist, and abandons the rest of the base as
+    /// [`abandon`](Self::abandon) does. Keeps the callback that the surviving thread runs as CPU `own`.
     pub fn abandon_passes(
         &mut self,
         others_are_gone: &LastThread,

@@ -208,7 +208,7 @@ impl FarWheel {
     }
 
     /// Returns the place of a timer with the times in `head`; `None` if the timer belongs into the tree.
-    // As `file_idle`.
+    // Inlined: the caller already holds the owner in registers (fast-path chapter).
     #[inline(always)]
     pub(crate) fn place(&self, head: ExpiryRange) -> Option<DueSlot> {
         if !EXISTS {
@@ -219,7 +219,7 @@ impl FarWheel {
 
     /// Returns the place as [`place`](Self::place) does, if the timer is within the range of the wheel and the pending
     /// map is up to date or can be forwarded by a reading of the clock alone.
-    // As `file_idle`.
+    // Inlined: the caller already holds the owner in registers (fast-path chapter).
     #[inline(always)]
     pub(crate) fn try_place_fast<P: Moments>(
         &mut self,
@@ -239,7 +239,7 @@ impl FarWheel {
 
     /// Returns the place as [`place`](Self::place) does, after bringing the wheel's clock up to date. The clock is only
     /// updated if it may change the result.
-    // As `file_idle`.
+    // Inlined: the caller already holds the owner in registers (fast-path chapter).
     #[inline(always)]
     pub(crate) fn place_now<P: Moments>(
         &mut self,

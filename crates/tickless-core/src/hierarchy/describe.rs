@@ -73,8 +73,8 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     }
 
     /// Calls `each` for each CPU that takes part in the hierarchy, with the time at which the CPU promised to wake up,
-    /// [`Instant::FOREVER`] without a promise. The node of the CPU is locked during the call, so that no step of the
-    /// CPU is between what `each` is told and what `each` does.
+    /// [`Instant::FOREVER`] without a promise. The node of the CPU is locked during the call, so the CPU cannot change
+    /// state while `each` runs.
     pub fn for_each_available(&self, mut each: impl FnMut(CpuId, Instant)) {
         for cpu in (0..self.host.cpus()).map(CpuId) {
             let Some(node) = self.available_node(cpu) else {

@@ -79,7 +79,7 @@ impl IdleTime {
 
 fn sum(total: u64, since: u64, now: Instant) -> u64 {
     let now = now.not_negative().as_nanos().unsigned_abs();
-    // While the CPU is awake that is nothing, since no time is as late as `AWAKE`.
+    // Adds zero while the CPU is awake, because `since` is then `AWAKE`, the largest time.
     total.saturating_add(now.saturating_sub(since))
 }
 

@@ -123,7 +123,7 @@ impl Average {
         }
     }
 
-    /// Returns true if `at` is so near that what is added within the next hours is in reach.
+    /// Returns true if hours of additions to `at` stay within half the counter's range.
     #[inline]
     pub(crate) const fn is_near(&self, at: Virtual) -> bool {
         // Between minus and plus that: one comparison of what is never negative.

@@ -79,7 +79,7 @@ thread_local! {
 
 /// Registers the handlers below for every fork.
 pub(super) fn install() {
-    // Before those: what they do reads the clock.
+    // The clock registers its handlers first, because these handlers read it.
     Clock::survive_forks();
     around_forks(prepare, Some(parent), child);
 }
