@@ -4,7 +4,7 @@
 //!
 //! The mechanism: the destructor of a thread key notices the end of the main thread. From then on, once the library has
 //! a thread, a watcher looks in `/proc` for other threads, and calls `exit` when all of them are the library's. It
-//! looks at most [`LONGEST_PAUSE`] late. A program whose timers start threads goes on, as with the C library's own
+//! looks at most `LONGEST_PAUSE` late. A program whose timers start threads goes on, as with the C library's own
 //! timers: their notifications are what such a program is left with.
 
 use std::ffi::{c_int, c_void};

@@ -253,8 +253,11 @@ fn a_value_that_is_ready_at_the_limit_counts_in_each_runtime() {
     block_on(ties());
     smol::block_on(ties());
     worker().block_on(ties());
-    let executor = tickless::Executor::builder().workers(1).build();
-    let executor = executor.expect("threads can be started");
-    executor.block_on(ties());
-    executor.block_on(executor.spawn(ties())).expect("it ends");
+    #[cfg(feature = "executor")]
+    {
+        let executor = tickless::Executor::builder().workers(1).build();
+        let executor = executor.expect("threads can be started");
+        executor.block_on(ties());
+        executor.block_on(executor.spawn(ties())).expect("it ends");
+    }
 }
