@@ -35,8 +35,6 @@ fn every_command_has_a_page_in_the_manual() {
         ("tickless", "completions"),
         ("tickless-bench", "With up to ten million pending timers"),
         ("tickless-latency", "histogram"),
-        ("tickless-fair", "no tick of this library was early"),
-        ("tickless-hack", "every message arrived"),
         ("tickless-sim-run", "Scenarios that come with the command"),
     ] {
         let text = fs::read_to_string(place.path("pages").join(format!("{page}.1")));

@@ -102,7 +102,7 @@ fn every_case_that_is_named_exists() {
 fn every_case_beside_is_in_the_table() {
     let table = std::fs::read_to_string(root().join("conformance/REGRESSIONS.md"))
         .expect("the table is there");
-    let tests = root().join("tests/regressions/tests");
+    let tests = root().join("conformance/tests/regressions");
     for file in std::fs::read_dir(tests).expect("it is this directory") {
         let path = file.expect("it can be listed").path();
         let text = std::fs::read_to_string(&path).expect("a source");

@@ -235,6 +235,10 @@ pub mod __private {
     pub use crate::attributes::{main, seeds, seeds_on, test};
 }
 
+/// True if each reading of the clock asks tokio first. For the tests of the C interface.
+#[doc(hidden)]
+pub const FOLLOWS_TOKIO: bool = cfg!(feature = "tokio-test-util");
+
 #[cfg(all(feature = "macros", not(loom)))]
 pub use tickless_macros::{main, test};
 

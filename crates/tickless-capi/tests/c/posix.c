@@ -866,8 +866,9 @@ static void the_library_sleeps(int signal) {
     until_hits(1);
     before = sleeps_of_the_library();
     IS(before >= 0, 1);
-    until_hits(51);
-    IS(sleeps_of_the_library() - before < 10, 1);
+    until_hits(201);
+    /* Not one for each expiration; a busy machine lets the thread wait now and then. */
+    IS(sleeps_of_the_library() - before < 100, 1);
     IS(delete(of_handler), 0);
 }
 
