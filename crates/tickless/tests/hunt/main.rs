@@ -99,8 +99,8 @@ fn is_drawn(payload: &(dyn Any + Send)) -> bool {
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     text.is_some_and(|text| {
         text == world::PANIC
-            || text.starts_with("this is called where no executor")
-            || text.starts_with("a local task belongs")
+            || text.starts_with("no executor runs this code: ")
+            || text.starts_with("no worker runs this code: ")
             || text.contains("task cannot block")
     })
 }
