@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tickless_conformance::{Capabilities, DeviceClass, Placement, Source};
 use tickless_core::base::Timers;
 use tickless_core::clock::Offsets;
 use tickless_core::coarse::Tick;
@@ -20,7 +21,6 @@ use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_core::time::convert::{Cycles, Kilohertz};
 use tickless_core::trace::Event;
-use tickless_conformance::{Capabilities, DeviceClass, Placement, Source};
 
 use crate::arch::{self, Device};
 use crate::clock::{Clock, OWN, SHARED};
