@@ -832,7 +832,8 @@ static void descriptors_count(void) {
 }
 #endif
 
-#if !defined(SYSTEM) && !defined(__SANITIZE_ADDRESS__)
+#ifndef SYSTEM
+#ifndef __SANITIZE_ADDRESS__
 /* How often the thread of the library went to sleep; -1 if there is none. */
 static long sleeps_of_the_library(void) {
     DIR *tasks = opendir("/proc/self/task");
@@ -876,6 +877,7 @@ static void the_library_sleeps(int signal) {
     IS(sleeps < 100, 1);
     IS(delete(of_handler), 0);
 }
+#endif
 
 #ifndef __SANITIZE_THREAD__
 /* The system's limit is less than the timers: those that have fired give theirs back. */
