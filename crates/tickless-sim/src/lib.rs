@@ -37,7 +37,6 @@
 //! | compare with alternatives to the library's policies | [`baseline`], [`Policy`] |
 //! | try the claims of the sources | [`headline`] |
 //! | search for scenarios that break a promise | [`draw`] |
-//! | compare with a real run in user space | [`Process`] |
 //! | count the operations of a hierarchy | [`hierarchy`] |
 //!
 //! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `docs/spec`.
