@@ -28,11 +28,11 @@ use tickless_core::time::{Instant, Span};
 
 #[cfg(not(feature = "conformance"))]
 use crate::arch;
-#[cfg(target_arch = "x86_64")]
-use crate::arch::machine_check::Raised;
-use crate::host::{CPUS_MAX, Note};
-use crate::interrupt;
+use crate::arch::CPUS_MAX;
+use crate::exit::{Code, end};
+use crate::late::Late;
 use crate::lock::MaskingLock;
+use crate::note::Note;
 #[cfg(feature = "conformance")]
 use crate::played as arch;
 
@@ -89,13 +89,8 @@ pub(crate) struct Sharing {
     pub(crate) looks: AtomicU64,
     /// True if each reader reads the device itself.
     pub(crate) is_direct: Note,
-    /// True if a read lets other CPUs run before it ends, as a read of a real device does.
-    pub(crate) is_slow: Note,
-    /// True if an interrupt that no mask holds back has to come during the next read.
-    pub(crate) must_interrupt: Note,
-    /// True if a machine check has to come during the next read, or on top of that interrupt if both have to come.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) must_check: Note,
+    /// A function of a test, which each read of the device calls before it ends.
+    pub(crate) during: Late<fn()>,
 }
 
 /// The counter that all CPUs share.
@@ -117,15 +112,8 @@ impl SlowCounter for Shared {
         if !arch::is_masked() && !self.is_non_maskable() && !sharing.is_direct.is_there() {
             sharing.unmasked.fetch_add(1, Ordering::Relaxed);
         }
-        if sharing.is_slow.is_there() {
-            arch::relax();
-        }
-        if sharing.must_interrupt.take() {
-            interrupt::masked_now();
-        }
-        #[cfg(target_arch = "x86_64")]
-        if sharing.must_check.take() {
-            interrupt::machine_check_now(Raised::Corrected);
+        if let Some(during) = sharing.during.get() {
+            during();
         }
         Cycles(value)
     }
@@ -150,7 +138,10 @@ impl SlowCounter for Shared {
         self.sharing.looks.fetch_add(1, Ordering::Relaxed);
         arch::relax();
         if attempt > LOOKS_MAX {
-            interrupt::wedged();
+            end(
+                Code::Wedged,
+                format_args!("kernel: wedged: a read of the shared counter does not end"),
+            );
         }
         // A holder is masked, and comes back.
         Patience::Lasts

@@ -15,10 +15,11 @@ use tickless_core::tick::{Broadcast, BroadcastExit, Carrier, Entered};
 use tickless_core::time::{Instant, Span};
 
 use crate::arch;
-use crate::host::{CPUS_MAX, Note};
+use crate::arch::CPUS_MAX;
 use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::machine::Machine;
+use crate::note::Note;
 
 /// Words of a mask of all CPUs.
 const WORDS: usize = CPUS_MAX / 64;

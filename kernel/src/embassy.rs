@@ -7,7 +7,8 @@
 //! # Safety
 //!
 //! *One poller*: an executor is polled only through the [`Guest`] that owns it, which is mutably borrowed during the
-//! poll. The tasks of the executor cannot reach the guest. *Section*: one lock implements all critical sections, and
+//! poll. The tasks of the executor cannot reach the guest. *Pended*: the context of
+//! each executor is a [`Pended`] that is never freed. *Section*: one lock implements all critical sections, and
 //! its holder has interrupts masked.
 
 use alloc::boxed::Box;
@@ -41,15 +42,23 @@ mod host {
     }
 }
 
+/// The way to note that an executor has work.
+struct Pended {
+    number: usize,
+    pended: fn(usize),
+}
+
 /// An executor of embassy, owned by the thread that polls it.
 pub(crate) struct Guest {
     executor: &'static Executor,
 }
 
 impl Guest {
-    /// Makes an executor without tasks. When one of its tasks is woken, `number` is [pended](crate::suite::pended).
-    pub(crate) fn new(number: usize) -> Self {
-        let context = ptr::without_provenance_mut(number);
+    /// Makes an executor without tasks. When one of its tasks is woken, `pended(number)` is called, on the CPU that
+    /// wakes the task.
+    pub(crate) fn new(number: usize, pended: fn(usize)) -> Self {
+        let context: &Pended = Box::leak(Box::new(Pended { number, pended }));
+        let context = ptr::from_ref(context).cast_mut().cast();
         Self {
             executor: Box::leak(Box::new(Executor::new(context))),
         }
@@ -72,7 +81,9 @@ impl Guest {
 /// Notes that an executor has work; the executor calls it on the CPU that noticed the work.
 #[unsafe(export_name = "__pender")]
 fn pend(context: *mut ()) {
-    crate::suite::pended(context.addr());
+    // SAFETY: *pended*.
+    let Pended { number, pended } = unsafe { &*context.cast::<Pended>() };
+    pended(*number);
 }
 
 /// The implementation of critical sections by one lock for all CPUs.

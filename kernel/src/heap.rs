@@ -8,7 +8,7 @@
 //! size until it is allocated again.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 unsafe extern "C" {
@@ -59,14 +59,6 @@ unsafe impl GlobalAlloc for Heap {
         #[cfg(feature = "conformance")]
         freed::leave(_place, freed::rounded(_layout).size());
     }
-}
-
-/// Returns the upper end of a stack of `size` bytes.
-pub(crate) fn stack(size: usize) -> usize {
-    let layout = Layout::from_size_align(size, 4096).unwrap_or(Layout::new::<u128>());
-    // SAFETY: the size is not zero.
-    let bottom = NonNull::new(unsafe { alloc::alloc::alloc(layout) });
-    bottom.map_or(0, |bottom| bottom.addr().get() + layout.size())
 }
 
 /// Keeps freed blocks by their size: a power of two.

@@ -31,73 +31,13 @@ use tickless_core::trace::Event;
 
 #[cfg(not(feature = "conformance"))]
 use crate::arch;
+use crate::arch::CPUS_MAX;
 use crate::clock::{Clock, OWN};
 use crate::late::Late;
 use crate::lock::MaskingLock;
+use crate::note::{Count, Note};
 #[cfg(feature = "conformance")]
 use crate::played as arch;
-
-/// The most CPUs that the kernel starts.
-pub(crate) const CPUS_MAX: usize = 256;
-
-/// A count that one CPU writes and all read.
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, more: u64) {
-        // Relaxed: its CPU alone writes it, and an interrupt that comes between load and store has ended before the
-        // store; those that count in interrupts alone are masked anyway. Readers wait for a note of that CPU first.
-        self.set(self.get() + more);
-    }
-
-    #[inline]
-    pub(crate) fn set(&self, value: u64) {
-        // Relaxed: see `add`.
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        // Relaxed: see `add`.
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A flag of a CPU, which the CPU itself or another one sets.
-#[derive(Debug, Default)]
-pub(crate) struct Note(AtomicBool);
-
-impl Note {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicBool::new(false))
-    }
-
-    pub(crate) fn leave(&self) {
-        // Release: pairs with `take` and `is_there`: what the note is for was written before it.
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn take(&self) -> bool {
-        // Acquire: see `leave`.
-        self.0.swap(false, Ordering::Acquire)
-    }
-
-    pub(crate) fn is_there(&self) -> bool {
-        // Acquire: see `leave`.
-        self.0.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set(&self, there: bool) {
-        // Release: see `leave`.
-        self.0.store(there, Ordering::Release);
-    }
-}
 
 /// The kernel's data for one CPU.
 #[derive(Debug, Default)]
@@ -302,7 +242,9 @@ impl Port for Host {
             DeviceWrite::Coupled(cycles) => arch::write_coupled(cycles.0),
             DeviceWrite::Relative(ticks) => arch::write_relative(ticks.0),
             #[cfg(feature = "conformance")]
-            DeviceWrite::Absolute(when) => arch::write_absolute(&self.clock, when),
+            DeviceWrite::Absolute(when) => {
+                arch::write_absolute(when, |at| self.clock.timekeeper().now(|| Cycles(at)));
+            }
             // The device is never told an instant: it is of another kind.
             #[cfg(not(feature = "conformance"))]
             DeviceWrite::Absolute(_) => return Err(InPast),
@@ -391,7 +333,7 @@ impl Platform for Host {
     }
 
     fn trace(&self, event: Event) {
-        crate::trace::take(self, event);
+        crate::trace::take(|| self.clock.now(), event);
     }
 
     /// Passes some time by [`arch::relax`]: an emulator does not heed `spin_loop` of the core library on each machine.

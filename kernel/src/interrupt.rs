@@ -21,21 +21,13 @@ use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 
-use crate::arch;
-use crate::console::last_line;
-use crate::exit::Code;
-use crate::host::{Count, Local, Note};
+use crate::arch::{self, Interrupted};
+use crate::exit::{Code, end};
+use crate::host::Local;
 use crate::machine::{Machine, machine};
-use crate::user;
-
-/// The instruction before which an interrupt came.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Interrupted {
-    /// Address of the instruction.
-    pub(crate) at: usize,
-    /// True if the instruction belongs to user mode, as the processor reports.
-    pub(crate) was_user: bool,
-}
+use crate::note::{Count, Note};
+use crate::serial::last_line;
+use crate::{tasks, user};
 
 fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
     let machine = machine();
@@ -44,7 +36,7 @@ fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
     local.entered.set(entered);
     // One on top of a soft stage is part of the interrupt that the stage ends.
     if !local.is_in_soft.is_there() {
-        crate::suite::interrupt_begins();
+        tasks::interrupt_begins();
     }
     #[cfg(target_arch = "x86_64")]
     crate::deep::leave(machine);
@@ -90,7 +82,7 @@ pub(crate) fn ipi(entered: u64) {
         expire(machine, local, cpu);
     }
     if local.is_tick_kicked.take() {
-        crate::suite::tick_kicked();
+        tasks::tick_kicked();
     }
     if local.is_kicked.take() {
         machine.timers.retrigger(cpu);
@@ -109,20 +101,6 @@ pub(crate) fn masked() {
     local.unmaskable.add(1);
 }
 
-/// Causes an interrupt that no mask holds back, and returns after it. Does nothing on a machine without such
-/// interrupts.
-pub(crate) fn masked_now() {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let local = machine().host().here();
-        let before = local.unmaskable.get();
-        arch::interrupt_masked(arch::cpu());
-        while local.unmaskable.get() == before {
-            arch::relax();
-        }
-    }
-}
-
 /// Handles a machine check, on top of any code of the CPU: reads the clock as [`masked`] does. `end` ends the machine
 /// check. If the interrupted code cannot continue, ends the run.
 #[cfg(target_arch = "x86_64")]
@@ -137,16 +115,6 @@ pub(crate) fn machine_check(at: usize, end: fn() -> Result<(), arch::machine_che
         }
     });
     local.machine_checks.add(1);
-}
-
-/// Raises a machine check, and returns after it. If this executes in an interrupt that no mask holds back, another such
-/// interrupt is pending during the machine check.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn machine_check_now(kind: arch::machine_check::Raised) {
-    if crate::clock::is_on_top() {
-        arch::interrupt_masked(arch::cpu());
-    }
-    arch::machine_check::raise(kind);
 }
 
 /// Handles an interrupt of no known source.
@@ -177,13 +145,13 @@ pub(crate) fn exit(interrupted: Interrupted) {
     let decides = is_outermost && local.must_decide.take();
     if decides {
         // The thread that is chosen is charged from here on.
-        crate::suite::interrupt_ends();
+        tasks::interrupt_ends();
         // The decision starts its tick first, and then writes the device once, for both (FLUSH-5).
         let owes = local.owes_rearm.take();
         if owes && interrupted.was_user {
             local.decided_in_user.add(1);
         }
-        crate::suite::decide_in_interrupt(owes, || {
+        tasks::decide_in_interrupt(owes, || {
             if owes {
                 note_writes(machine, local);
             }
@@ -196,7 +164,7 @@ pub(crate) fn exit(interrupted: Interrupted) {
     };
     flush(machine, local, place);
     if is_outermost && !decides {
-        crate::suite::interrupt_ends();
+        tasks::interrupt_ends();
     }
 }
 
@@ -343,6 +311,8 @@ pub(crate) fn wedged() -> ! {
 
 /// Ends a run in which the machine reported an error that no kernel should cause.
 pub(crate) fn fault(text: fmt::Arguments<'_>) -> ! {
-    last_line(format_args!("kernel: fault on CPU {}: {text}", arch::cpu()));
-    arch::exit(Code::Fault as u32)
+    end(
+        Code::Fault,
+        format_args!("kernel: fault on CPU {}: {text}", arch::cpu()),
+    )
 }

@@ -9,7 +9,7 @@ use tickless_core::hierarchy::{Change, IsolationHost, Leaving, Presence, Refused
 use tickless_core::platform::CpuId;
 
 use crate::arch;
-use crate::host::CPUS_MAX;
+use crate::arch::CPUS_MAX;
 use crate::idle;
 use crate::machine::{Machine, machine};
 

@@ -46,6 +46,12 @@ impl<T> Late<T> {
     }
 }
 
+impl<T> Default for Late<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Drop for Late<T> {
     fn drop(&mut self) {
         let value = *self.0.get_mut();

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use tickless_link::lock::RawLock;
 
 use crate::arch;
-use crate::interrupt;
+use crate::exit::{Code, end};
 
 /// The seconds after which a waiting CPU gives up. A lock is held for some microseconds, but a host that executes
 /// another CPU of the machine meanwhile may take long.
@@ -38,7 +38,10 @@ impl MaskingLock {
             while self.taken.load(Ordering::Relaxed) {
                 arch::relax();
                 if arch::counter() > limit {
-                    interrupt::wedged();
+                    end(
+                        Code::Wedged,
+                        format_args!("kernel: wedged: CPU {} waits for a lock", arch::cpu()),
+                    );
                 }
             }
         }

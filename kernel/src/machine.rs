@@ -23,17 +23,14 @@ use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_core::trace::Event;
 use tickless_core::wheel::idle::{TickTime, wake_times};
 
-use crate::arch::{self, Begins};
-use crate::heap;
+use crate::arch;
 use crate::host::{Host, Local, device};
-use crate::idle;
 use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::parameters::Parameters;
 
 /// The duration of a tick.
 pub(crate) const PERIOD: Span = Span::from_millis(1);
-const STACK: usize = 64 * 1024;
 
 type TickFunction = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 type TickTimer = HrTimer<TickFunction>;
@@ -53,29 +50,6 @@ pub(crate) struct Machine {
     pub(crate) tree: Hierarchy<Nodes>,
     pub(crate) count: TickCount<MaskingLock>,
     ticks: Vec<Ticking>,
-}
-
-/// The reason why a CPU that was started does not run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NotStarted {
-    /// The machine refused to start the CPU, with this answer.
-    Refused(i64),
-    /// The machine started the CPU, and the CPU did not come online within this time.
-    Silent(Span),
-}
-
-impl fmt::Display for NotStarted {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(answer) => {
-                write!(formatter, "does not start: the machine answers {answer}")
-            }
-            Self::Silent(limit) => {
-                let millis = limit.as_nanos() / 1_000_000;
-                write!(formatter, "was started, and is silent for {millis} ms")
-            }
-        }
-    }
 }
 
 static MACHINE: Late<Machine> = Late::new();
@@ -138,16 +112,6 @@ pub(crate) fn add_base(timers: &Timers<Host>, device: DeviceConfig) {
     core::mem::forget(slot);
     // SAFETY: the base stands in the box, whose place was forgotten.
     timers.platform().keep(unsafe { Box::from_raw(base) });
-}
-
-/// Runs on each CPU that another one started: brings the CPU online, then idles for ever.
-pub(crate) fn secondary() -> ! {
-    arch::init_cpu();
-    let machine = machine();
-    machine.online();
-    // The first CPU waits for it.
-    arch::interrupt_cpu(0);
-    idle::forever()
 }
 
 /// Handles the timer of a tick when it fires.
@@ -228,31 +192,6 @@ impl Machine {
         self.host().clock().switch(counter, others.clone(), tell)
     }
 
-    /// Starts `cpu`, and waits until it is online, for `limit` at most.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the CPU does not run.
-    pub(crate) fn start_cpu(
-        &self,
-        cpu: usize,
-        begins: Begins,
-        limit: Span,
-    ) -> Result<(), NotStarted> {
-        let end = self.now().saturating_add(limit);
-        let started = arch::start_cpu(cpu, heap::stack(STACK), begins, |micros, is_over| {
-            let end = machine().now().saturating_add(Span::from_micros(micros));
-            idle::until_time_or(end, is_over);
-        });
-        started.map_err(NotStarted::Refused)?;
-        idle::until_time_or(end, &|| self.is_online(cpu));
-        if self.is_online(cpu) {
-            Ok(())
-        } else {
-            Err(NotStarted::Silent(limit))
-        }
-    }
-
     /// Returns true if `cpu` is online.
     pub(crate) fn is_online(&self, cpu: usize) -> bool {
         let cpu = CpuId(u32::try_from(cpu).unwrap_or(u32::MAX));
@@ -319,14 +258,6 @@ impl Machine {
             let now = self.now();
             self.with_tick(|nohz, tick, _| nohz.interrupt(tick, now));
         }
-    }
-
-    /// Calls `job` on `cpu`, which is not the executing CPU, and waits until the call has finished. Called by CPU 0.
-    pub(crate) fn call_on(&self, cpu: usize, job: fn()) {
-        let local = self.host().local(cpu);
-        let before = local.jobs.get();
-        self.run_on(cpu, job);
-        idle::until(|| local.jobs.get() != before);
     }
 
     /// Requests `cpu` to call `job` when it idles.

@@ -13,7 +13,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::arch::{self, FRAME};
-use crate::heap;
+use crate::stack::stack;
 
 /// Bytes of a stack: for the body, an interrupt, its soft stage, and an interrupt on top of the soft stage.
 const STACK: usize = 32 * 1024;
@@ -53,7 +53,7 @@ impl Thread {
 
     /// Makes a thread with a stack of `size` bytes, without a body yet.
     pub(crate) fn with_stack(size: usize) -> Self {
-        let top = heap::stack(size);
+        let top = stack(size);
         for place in (top - size..top).step_by(8) {
             // SAFETY: *stack*.
             unsafe { (place as *mut usize).write(UNUSED) };

@@ -21,7 +21,7 @@ use core::ptr;
 
 use crate::arch;
 use crate::console::say;
-use crate::host::{Count, Note};
+use crate::note::{Count, Note};
 
 /// The number of programs that can run at once: each has a stack of its own.
 pub(crate) const STACKS: usize = 8;

@@ -1,7 +1,7 @@
 //! The check of the structure of a crate's files: their imports, circles of imports, and the number of lines.
 //!
 //! The compiler keeps crates apart, but it does not keep the modules of a crate apart. This task does: it reads the
-//! imports of each crate under `crates` and `conformance` and compares them with two rules.
+//! imports of each crate under `crates`, of `conformance` and of the kernel, and compares them with two rules.
 //!
 //! - *No circles.* Files that import each other in a circle can only be understood together. A parent and a child of
 //!   one module may import each other, because they are one subject. In crates in which larger circles are still
@@ -74,6 +74,10 @@ const CRATES: &[Limit] = &[
         of: "conformance",
         circle: 1,
     },
+    Limit {
+        of: "kernel",
+        circle: 1,
+    },
 ];
 
 /// Files that must not name the files above them.
@@ -94,6 +98,25 @@ const STOREYS: &[Storey] = &[
         of: "crates/tickless",
         below: &["host/"],
         above: &["worker", "driver", "builder", "time", "coarse", "callback"],
+    },
+    // The files that a port copies call no test, and the code of a machine calls nothing above it.
+    Storey {
+        of: "kernel",
+        below: &[
+            "arch/",
+            "clock",
+            "host",
+            "idle",
+            "interrupt",
+            "lock",
+            "machine",
+            "processors",
+            "classes",
+            "tasks",
+            "thread",
+            "user",
+        ],
+        above: &["suite/", "entry/"],
     },
 ];
 
@@ -156,11 +179,17 @@ pub(crate) fn read(texts: &BTreeMap<String, String>) -> Result<Vec<Crate>, Strin
         .keys()
         .filter_map(|path| path.strip_suffix("/Cargo.toml"))
         .filter(|directory| {
-            directory.starts_with("crates/") || directory.starts_with("conformance/")
+            directory.starts_with("crates/") || ["conformance", "kernel"].contains(directory)
         })
-        .filter(|directory| texts.contains_key(&format!("{directory}/src/lib.rs")))
+        .filter(|directory| root_of(directory, texts).is_some())
         .map(|directory| Crate::read(directory, texts))
         .collect()
+}
+
+/// Returns the root file of a package: of its library, or of its program.
+fn root_of(directory: &str, texts: &BTreeMap<String, String>) -> Option<String> {
+    let roots = ["lib.rs", "main.rs"].map(|name| format!("{directory}/src/{name}"));
+    roots.into_iter().find(|root| texts.contains_key(root))
 }
 
 /// Returns each breach of a rule in `crates`.
@@ -171,7 +200,8 @@ pub(crate) fn breaches(crates: &[Crate]) -> Vec<Breach> {
 impl Crate {
     fn read(directory: &str, texts: &BTreeMap<String, String>) -> Result<Self, String> {
         let text_of = |path: &str| texts.get(path).map(String::as_str);
-        let modules = Modules::read(&format!("{directory}/src/lib.rs"), &text_of)?;
+        let root = root_of(directory, texts).unwrap_or_default();
+        let modules = Modules::read(&root, &text_of)?;
         let arrows = modules.arrows();
         let mut lines = Lines::default();
         let inside = format!("{directory}/");

@@ -2,7 +2,8 @@
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::{Device, KILOHERTZ};
+use super::KILOHERTZ;
+use super::interface::Device;
 
 /// Returns the frequency of the counter.
 #[inline]

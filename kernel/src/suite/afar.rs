@@ -5,15 +5,15 @@ use core::hint::black_box;
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight};
 
-use super::classes::Want;
-use super::tasks::{self, Leaves, Tick};
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ensure};
 use crate::arch;
+use crate::classes::Want;
 use crate::clock::pause_masked;
 use crate::console::say;
-use crate::host::{Count, Note};
 use crate::machine::Machine;
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
+use crate::tasks::{self, Leaves, Tick};
 
 /// Rounds of each kind.
 const ROUNDS: u64 = 8;

@@ -1,5 +1,6 @@
 //! Tests of the counter that all CPUs share, and of the switch of the counter that drives the time.
 
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use tickless_core::clock::CounterId;
@@ -7,16 +8,73 @@ use tickless_core::clock::{Counters, Switched};
 use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::Span;
 
-use super::{Verdict, ensure, kept, timer};
+use super::fixture::{Verdict, ensure, kept, timer};
 use crate::arch;
-use crate::clock::{self, OWN, SHARED, Sharing};
+#[cfg(target_arch = "x86_64")]
+use crate::arch::machine_check::Raised;
+use crate::clock::{self, OWN, Pair, SHARED, Sharing};
 use crate::console::say;
-use crate::host::{Count, Note};
 use crate::idle;
 use crate::machine::{Machine, machine};
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
 
 /// Returns the counts so far.
+/// True if a read of the device lets other CPUs run before it ends, as a read of a real device does.
+static IS_SLOW: Note = Note::new();
+/// True if an interrupt that no mask holds back has to come during the next read.
+pub(super) static MUST_INTERRUPT: Note = Note::new();
+/// True if a machine check has to come during the next read, or on top of that interrupt if both have to come.
+#[cfg(target_arch = "x86_64")]
+pub(super) static MUST_CHECK: Note = Note::new();
+
+/// Returns both counters, whose reads from now on are as slow, and as interrupted, as the flags above say.
+pub(super) fn pair_of(machine: &'static Machine) -> &'static Pair {
+    let pair = machine.host().clock().pair();
+    let during = &pair.sharing().during;
+    if during.get().is_none() {
+        during.set(Box::new(during_read));
+    }
+    pair
+}
+
+fn during_read() {
+    if IS_SLOW.is_there() {
+        arch::relax();
+    }
+    if MUST_INTERRUPT.take() {
+        masked_now();
+    }
+    #[cfg(target_arch = "x86_64")]
+    if MUST_CHECK.take() {
+        machine_check_now(Raised::Corrected);
+    }
+}
+
+/// Causes an interrupt that no mask holds back, and returns after it. Does nothing on a machine without such
+/// interrupts.
+fn masked_now() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let local = machine().host().here();
+        let before = local.unmaskable.get();
+        arch::interrupt_masked(arch::cpu());
+        while local.unmaskable.get() == before {
+            arch::relax();
+        }
+    }
+}
+
+/// Raises a machine check, and returns after it. If this executes in an interrupt that no mask holds back, another such
+/// interrupt is pending during the machine check.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn machine_check_now(kind: Raised) {
+    if clock::is_on_top() {
+        arch::interrupt_masked(arch::cpu());
+    }
+    arch::machine_check::raise(kind);
+}
+
 fn counts(sharing: &Sharing) -> [u64; 3] {
     // Relaxed: the CPUs that counted have ended their jobs.
     [&sharing.samples, &sharing.looks, &sharing.unmasked].map(|count| count.load(Ordering::Relaxed))
@@ -70,13 +128,13 @@ fn is_before(one: u64, other: u64) -> bool {
 /// waiting CPUs have interrupts unmasked. An interrupt that comes in spite of the mask reads the device itself.
 pub(super) fn combined(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let cpus = machine.cpus() as u64;
-    let pair = machine.host().clock().pair();
+    let pair = pair_of(machine);
     let sharing = pair.sharing();
-    sharing.is_slow.set(true);
+    IS_SLOW.set(true);
     let before = counts(sharing);
     on_all(machine, read_many);
     let [samples, looks, unmasked] = counted(sharing, before);
-    sharing.is_slow.set(false);
+    IS_SLOW.set(false);
     if parameters.is_exact {
         say!("  {} reads are {samples} of the device", cpus * READS);
     }
@@ -99,10 +157,10 @@ pub(super) fn combined(machine: &'static Machine, parameters: &Parameters) -> Ve
 /// An interrupt that no mask holds back comes while the shared counter is locked, and reads the clock that the counter
 /// drives.
 fn on_top_of_holder(machine: &'static Machine) -> Verdict {
-    let pair = machine.host().clock().pair();
+    let pair = pair_of(machine);
     let expected = 1 + u64::from(cfg!(target_arch = "x86_64"));
     driven_by_shared(machine, || {
-        pair.sharing().must_interrupt.set(true);
+        MUST_INTERRUPT.set(true);
         let before = counts(pair.sharing());
         let _read = pair.read(SHARED);
         let [samples, ..] = counted(pair.sharing(), before);
@@ -328,14 +386,14 @@ pub(super) fn measure(machine: &'static Machine, _parameters: &Parameters) -> Ve
         for is_direct in [true, false] {
             let switched = machine.drive_time_by(SHARED);
             ensure!(switched == Switched::Called, "the switch says {switched:?}");
-            sharing.is_slow.set(is_slow);
+            IS_SLOW.set(is_slow);
             sharing.is_direct.set(is_direct);
             let ticks = || -> u64 { host.cpus().map(|(_, local)| local.ticks.get()).sum() };
             let (before, ticked) = (counts(sharing), ticks());
             on_all(machine, tick_along);
             let [samples, ..] = counted(sharing, before);
             let ticked = ticks() - ticked;
-            sharing.is_slow.set(false);
+            IS_SLOW.set(false);
             sharing.is_direct.set(false);
             let _switched = machine.drive_time_by(OWN);
             let hundredths = samples * 100 / ticked.max(1);

@@ -9,12 +9,13 @@ use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry::{granularity, limit};
 use tickless_core::time::{Monotonic, Span};
 
-use super::{Spread, Verdict, ensure, kept, quiet, timer};
+use super::fixture::{Spread, Verdict, ensure, kept, timer};
+use super::quiet;
 use crate::arch;
 use crate::console::say;
-use crate::host::Count;
 use crate::idle;
 use crate::machine::{Machine, PERIOD, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
 
 /// Lets all CPUs tick while `body` runs.

@@ -7,14 +7,15 @@ use tickless_conformance::Host;
 use tickless_conformance::kit::Suite;
 use tickless_conformance::suites::each;
 
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ensure};
+use super::played::Played;
 use crate::arch;
 use crate::console::say;
-use crate::host::Count;
 use crate::late::Late;
 use crate::machine::Machine;
+use crate::note::Count;
 use crate::parameters::Parameters;
-use crate::played::{Played, play};
+use crate::played::play;
 use crate::thread::{Thread, switch};
 
 /// Runs the cases of all suites for the kernel's own host: a case that fails panics, and ends the run.

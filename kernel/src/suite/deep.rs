@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::time::{Monotonic, Span};
 
-use super::{Verdict, ensure, kept};
+use super::fixture::{Verdict, ensure, kept};
 use crate::arch;
 use crate::console::say;
 use crate::deep;
-use crate::host::Count;
 use crate::idle;
 use crate::machine::{Machine, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
 
 /// Timers of each CPU.

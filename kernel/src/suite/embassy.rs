@@ -12,17 +12,17 @@ use tickless_core::time::Span;
 use tickless_sched::deadline::Reservation;
 use tickless_sched::{Request, Weight};
 
-use super::classes::Want;
-use super::tasks::{self, Leaves, Tick};
-use super::{Spread, Verdict, ensure};
+use super::fixture::{Spread, Verdict, ensure};
 use crate::arch;
+use crate::classes::Want;
 use crate::console::say;
 use crate::embassy::Guest;
-use crate::host::{Count, Note};
 use crate::idle;
 use crate::late::Late;
 use crate::machine::{Machine, machine};
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
+use crate::tasks::{self, Leaves, Tick};
 
 /// The number of the executor that the first CPU polls, and the numbers of the executors of threads.
 const ALONE: usize = 0;
@@ -56,7 +56,7 @@ static LATE: [Late<Spread>; 3] = [const { Late::new() }; 3];
 static WAY: Count = Count::new();
 
 /// Notes that the executor with this number has work.
-pub(crate) fn pended(number: usize) {
+fn pended(number: usize) {
     IS_PENDED.leave();
     if number == IN_THREAD && IS_ASLEEP.take() {
         tasks::wake_in_interrupt(GUEST);
@@ -125,7 +125,7 @@ fn begin(way: usize, tasks: u64) -> &'static Spread {
 /// Runs an executor on the CPU, which sleeps between the wake-ups of the tasks.
 fn alone(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let late = begin(0, SLEEPS.len() as u64 + 2);
-    let mut guest = Guest::new(ALONE);
+    let mut guest = Guest::new(ALONE, pended);
     for micros in SLEEPS {
         guest.spawn(sleep(micros));
     }
@@ -173,7 +173,7 @@ fn alone(machine: &'static Machine, parameters: &Parameters) -> Verdict {
 /// The body of the threads: one runs the executor, and the others compute until its tasks have finished.
 fn body(task: usize) {
     if task == GUEST {
-        let mut guest = Guest::new(IN_THREAD);
+        let mut guest = Guest::new(IN_THREAD, pended);
         guest.spawn(tick());
         while LEFT.get() > 0 {
             guest.poll();

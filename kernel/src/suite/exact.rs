@@ -10,12 +10,13 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::platform::Platform;
 use tickless_core::time::{Instant, Monotonic, Span};
 
-use super::{Spread, TestTimer, Verdict, ensure, kept, timer};
+use super::fixture::{Spread, TestTimer, Verdict, ensure, kept, timer};
 use crate::arch;
 use crate::console::say;
-use crate::host::{Count, Host, Note};
+use crate::host::Host;
 use crate::idle;
 use crate::machine::{Machine, machine};
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
 
 /// The delay of timers that must not fire before their test has checked them.

@@ -10,15 +10,16 @@ use tickless_core::time::{Monotonic, Span};
 use tickless_sched::hrtick::{EXTENSION, SETUP};
 use tickless_sched::{Request, Weight};
 
-use super::classes::Want;
-use super::tasks::{self, Function, Leaves, Ran, Tick};
-use super::{Spread, Verdict, ensure};
+use super::fixture::{Spread, Verdict, ensure};
 use crate::arch;
+use crate::classes::Want;
 use crate::console::say;
-use crate::host::{Count, Host, Note};
+use crate::host::Host;
 use crate::late::Late;
 use crate::machine::{Machine, machine};
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
+use crate::tasks::{self, Function, Leaves, Ran, Tick};
 
 /// The thread that has critical sections, one after the other. The other thread checks whether it is inside a section.
 const HOLDS: usize = 0;

@@ -7,7 +7,7 @@
 use tickless_core::time::Span;
 use tickless_sched::Request;
 
-use super::Verdict;
+use super::fixture::Verdict;
 use super::switches::{Did, Shape, WAYS, Wakes, run};
 use crate::console::say;
 use crate::machine::Machine;

@@ -5,11 +5,11 @@ use core::pin::Pin;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
 use tickless_core::time::{Monotonic, Span};
 
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ensure};
 use crate::arch;
-use crate::host::Count;
 use crate::idle;
 use crate::machine::{Machine, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
 
 type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;

@@ -8,14 +8,14 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::time::{Monotonic, Span};
 use tickless_sched::{Request, Weight};
 
-use super::classes::Want;
-use super::tasks::{self, Function, Tick};
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ending_after, ensure};
 use crate::arch;
+use crate::classes::Want;
 use crate::console::say;
-use crate::host::Count;
 use crate::machine::{Machine, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
+use crate::tasks::{self, Function, Tick};
 
 /// The thread that all interrupts of the test hit, and not only its ticks.
 const DISTURBED: usize = 0;
@@ -64,7 +64,7 @@ pub(super) fn interrupted(machine: &'static Machine, parameters: &Parameters) ->
     let _started = timer.start(machine.timers, Start::after(PERIOD).pinned());
     let wants = [Want::Share(Weight::UNIT, Request::clamped(SLICE)); 2];
     let run = || tasks::run(Tick::WHOLE, &wants, spin);
-    let ran = tasks::ending_after(machine, LENGTH, run);
+    let ran = ending_after(machine, LENGTH, run);
     timer.cancel(machine.timers);
     let [disturbed, other] = [0, 1].map(|task| COUNTS[task].get());
     let part = disturbed * 1_000 / (disturbed + other).max(1);

@@ -6,12 +6,14 @@ use tickless_core::hierarchy::Refused;
 use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::Span;
 
-use super::{Verdict, coarse, ensure, timer};
+use super::coarse;
+use super::fixture::{Verdict, ensure, timer};
 use crate::arch;
+use crate::arch::CPUS_MAX;
 use crate::console::say;
-use crate::host::{CPUS_MAX, Count};
 use crate::idle;
 use crate::machine::{Machine, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
 
 /// The number of the CPU on which the timer of each CPU fired, plus one.

@@ -7,13 +7,12 @@ use core::sync::atomic::Ordering;
 
 use tickless_core::clock::Counters;
 
-use super::clocks::driven_by_shared;
-use super::{Verdict, ensure};
+use super::clocks::{MUST_CHECK, MUST_INTERRUPT, driven_by_shared, machine_check_now, pair_of};
+use super::fixture::{Verdict, ensure};
 use crate::arch;
 use crate::arch::machine_check::{self, Raised};
 use crate::clock::SHARED;
 use crate::console::say;
-use crate::interrupt;
 use crate::machine::Machine;
 use crate::parameters::Parameters;
 
@@ -28,7 +27,7 @@ pub(super) fn machine_check(machine: &'static Machine, _parameters: &Parameters)
     let before = arch::mask();
     let mut last = machine.now().as_nanos().unsigned_abs();
     for _ in 0..TIMES {
-        interrupt::machine_check_now(Raised::Corrected);
+        machine_check_now(Raised::Corrected);
         let read = local.machine_check_time.get();
         let now = machine.now().as_nanos().unsigned_abs();
         if !(last..=now).contains(&read) || !arch::is_masked() {
@@ -38,7 +37,7 @@ pub(super) fn machine_check(machine: &'static Machine, _parameters: &Parameters)
         last = now;
     }
     arch::restore(before);
-    interrupt::machine_check_now(Raised::Corrected);
+    machine_check_now(Raised::Corrected);
     ensure!(!arch::is_masked(), "a machine check masked interrupts");
     let checks = local.machine_checks.get() - checks;
     ensure!(checks == TIMES + 1, "{checks} machine checks came");
@@ -52,15 +51,15 @@ pub(super) fn machine_check(machine: &'static Machine, _parameters: &Parameters)
 fn read_under_check(machine: &'static Machine, nmis: u64) -> Verdict {
     let host = machine.host();
     let local = host.here();
-    let pair = host.clock().pair();
+    let pair = pair_of(machine);
     let sharing = pair.sharing();
     let unmaskable = local.unmaskable.get();
     let checks = local.machine_checks.get();
     let began = machine.now().as_nanos().unsigned_abs();
     // Relaxed: a count, to which this CPU adds.
     let samples = sharing.samples.load(Ordering::Relaxed);
-    sharing.must_check.leave();
-    sharing.must_interrupt.set(nmis > 0);
+    MUST_CHECK.leave();
+    MUST_INTERRUPT.set(nmis > 0);
     let _read = pair.read(SHARED);
     let samples = sharing.samples.load(Ordering::Relaxed) - samples;
     let ended = machine.now().as_nanos().unsigned_abs();
@@ -106,12 +105,12 @@ pub(super) fn awake(machine: &'static Machine, _parameters: &Parameters) -> Verd
 
 /// Raises a machine check after which nothing may continue, for its exit code.
 pub(super) fn unrestartable(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
-    interrupt::machine_check_now(Raised::Unrestartable);
+    machine_check_now(Raised::Unrestartable);
     Err("the run continues".into())
 }
 
 /// Raises a machine check whose error was not corrected, for its exit code.
 pub(super) fn uncorrected(_machine: &'static Machine, _parameters: &Parameters) -> Verdict {
-    interrupt::machine_check_now(Raised::Uncorrected);
+    machine_check_now(Raised::Uncorrected);
     Err("the run continues".into())
 }

@@ -3,26 +3,21 @@
 //! Each test is a function that the first CPU runs. Its output is the same in each run where [one instruction takes one
 //! nanosecond](Parameters::is_exact), and the command compares runs.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use core::fmt;
-use core::pin::Pin;
-
-use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup};
 use tickless_core::platform::Platform;
-use tickless_core::time::{Monotonic, Span};
+use tickless_core::time::Span;
 
+use self::fixture::Verdict;
 use crate::arch::{self, Begins};
 use crate::console::say;
 use crate::exit::Code;
-use crate::host::{Count, Host};
+use crate::host::Host;
 use crate::idle;
 use crate::interrupt;
-use crate::machine::{Machine, NotStarted};
+use crate::machine::Machine;
 use crate::parameters::Parameters;
+use crate::processors::NotStarted;
 
 mod afar;
-mod classes;
 mod clocks;
 mod coarse;
 #[cfg(feature = "conformance")]
@@ -32,6 +27,7 @@ mod deep;
 mod embassy;
 mod exact;
 mod extended;
+mod fixture;
 mod hackbench;
 mod hotplug;
 mod interrupted;
@@ -39,21 +35,16 @@ mod isolation;
 #[cfg(target_arch = "x86_64")]
 mod machine_check;
 mod noise;
+#[cfg(feature = "conformance")]
+mod played;
 mod quiet;
 mod reserved;
 mod sizes;
 mod switches;
-mod tasks;
 mod threads;
 mod traced;
 mod trouble;
 mod user;
-
-pub(crate) use embassy::pended;
-pub(crate) use tasks::{decide_in_interrupt, interrupt_begins, interrupt_ends, tick_kicked};
-
-/// The result of a test, with the reason for a failure.
-pub(crate) type Verdict = Result<(), String>;
 
 type Function = fn(&'static Machine, &Parameters) -> Verdict;
 
@@ -163,16 +154,6 @@ const PATIENCE: u64 = 30;
 
 /// The milliseconds within which a CPU that was started has to come online.
 const ANSWER_MILLIS: u64 = 500;
-
-/// Fails a test unless a condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($text:tt)*) => {
-        if !$condition {
-            return Err(alloc::format!($($text)*));
-        }
-    };
-}
-pub(crate) use ensure;
 
 /// Brings all CPUs up, runs the tests and prints their results.
 pub(crate) fn run(machine: &'static Machine, parameters: &Parameters) -> Code {
@@ -298,59 +279,4 @@ fn limit(parameters: &Parameters, seconds: u64) {
 /// Returns the factor by which limits are longer in this run.
 fn patience(parameters: &Parameters) -> u64 {
     if parameters.is_exact { 1 } else { PATIENCE }
-}
-
-/// A timer for a test, which lives as long as the kernel.
-type TestTimer<F> = Pin<&'static HrTimer<F>>;
-
-/// Makes a timer that lives as long as the kernel.
-fn timer<F>(setup: Setup, function: F) -> TestTimer<F>
-where
-    F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
-{
-    Pin::static_ref(Box::leak(Box::new(HrTimer::with_setup(
-        setup, false, function,
-    ))))
-}
-
-/// Makes a value that lives as long as the kernel.
-fn kept<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-/// The least and the greatest of some spans, and their number. One CPU records the spans.
-#[derive(Debug)]
-struct Spread {
-    least: Count,
-    greatest: Count,
-    count: Count,
-}
-
-impl Spread {
-    fn new() -> Self {
-        let least = Count::default();
-        least.set(u64::MAX);
-        Self {
-            least,
-            greatest: Count::default(),
-            count: Count::default(),
-        }
-    }
-
-    fn note(&self, nanos: u64) {
-        self.least.set(self.least.get().min(nanos));
-        self.greatest.set(self.greatest.get().max(nanos));
-        self.count.add(1);
-    }
-}
-
-impl fmt::Display for Spread {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{} to {} ns",
-            self.least.get(),
-            self.greatest.get()
-        )
-    }
 }

@@ -9,13 +9,16 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::tick::{Role, TickDependencies};
 use tickless_core::time::{Monotonic, Span};
 
-use super::{Verdict, coarse, ensure};
+use super::coarse;
+use super::fixture::{Verdict, ensure};
 use crate::arch;
+use crate::arch::CPUS_MAX;
 use crate::console::say;
-use crate::host::{CPUS_MAX, Count, Local, Note};
+use crate::host::Local;
 use crate::idle;
 use crate::late::Late;
 use crate::machine::{Machine, machine};
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
 
 /// The length of a run.

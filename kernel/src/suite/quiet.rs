@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 use tickless_core::hrtimer::{Restart, Setup, Start};
 use tickless_core::time::Span;
 
-use super::{Verdict, ensure, kept, timer};
+use super::fixture::{Verdict, ensure, kept, timer};
 use crate::console::say;
-use crate::host::{Count, Local};
+use crate::host::Local;
 use crate::idle;
 use crate::machine::Machine;
+use crate::note::Count;
 use crate::parameters::Parameters;
 
 /// Counts the interrupts and sleeps of each CPU so far.

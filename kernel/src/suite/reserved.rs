@@ -16,16 +16,16 @@ use tickless_sched::deadline::{Bandwidth, Reservation};
 use tickless_sched::hrtick::{LEAST_DELAY, SETUP};
 use tickless_sched::{Request, Weight};
 
-use super::classes::{Classes, Want};
-use super::tasks::{self, Function, Leaves, Ran, Tick};
-use super::{Spread, Verdict, ensure};
+use super::fixture::{Spread, Verdict, ending_after, ensure};
 use crate::arch;
+use crate::classes::{Classes, Want};
 use crate::console::say;
-use crate::host::{Count, Note};
 use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::machine::{Machine, machine};
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
+use crate::tasks::{self, Function, Leaves, Ran, Tick};
 
 /// The runtime, deadline and period of each thread with a reservation, in microseconds. The first two threads want more
 /// than their runtime.
@@ -167,7 +167,7 @@ fn run(machine: &'static Machine, wants: &[Want]) -> Ran {
     for pieces in PIECES.lock(None).iter_mut() {
         pieces.clear();
     }
-    tasks::ending_after(machine, LENGTH, || {
+    ending_after(machine, LENGTH, || {
         tasks::run_by(Pin::static_ref(&TICK), Tick::WHOLE, wants, body)
     })
 }

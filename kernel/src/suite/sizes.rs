@@ -9,15 +9,16 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::time::{Monotonic, Span};
 use tickless_sched::{Request, Weight};
 
-use super::classes::Want;
-use super::tasks::{self, Leaves, Tick as TaskTick};
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ensure};
 use crate::arch;
+use crate::classes::Want;
 use crate::console::say;
-use crate::host::{Count, Host, Local};
+use crate::host::{Host, Local};
 use crate::lock::MaskingLock;
 use crate::machine::{Machine, PERIOD, TICKING, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
+use crate::tasks::{self, Leaves, Tick as TaskTick};
 
 static FIRED: Count = Count::new();
 

@@ -1,6 +1,6 @@
 //! The measurement of the saving by each mechanism: a load of many short switches runs with and without the mechanism.
 //!
-//! The load has the shape of hackbench: pairs of [threads](super::tasks), with a pipe between the two threads of a
+//! The load has the shape of hackbench: pairs of [threads](crate::tasks), with a pipe between the two threads of a
 //! pair. The sender sleeps when its pipe is full, and the receiver sleeps when the pipe is empty.
 
 use alloc::string::String;
@@ -17,15 +17,16 @@ use tickless_core::platform::Platform;
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight, hrtick as tick};
 
-use super::classes::Want;
-use super::tasks::{self, LAZY, Leaves, Ran, Tick};
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ensure};
 use crate::arch;
+use crate::classes::Want;
 use crate::console::say;
-use crate::host::{Count, Host};
+use crate::host::Host;
 use crate::lock::MaskingLock;
 use crate::machine::Machine;
+use crate::note::Count;
 use crate::parameters::Parameters;
+use crate::tasks::{self, LAZY, Leaves, Ran, Tick};
 
 const PAIRS: usize = 10;
 /// The number of loads of each shape that are measured.

@@ -6,13 +6,13 @@ use core::hint::black_box;
 use tickless_core::time::Span;
 use tickless_sched::{Request, Weight};
 
-use super::classes::Want;
-use super::tasks::{self, Ran, Tick};
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ending_after, ensure};
+use crate::classes::Want;
 use crate::console::say;
-use crate::host::Count;
 use crate::machine::Machine;
+use crate::note::Count;
 use crate::parameters::Parameters;
+use crate::tasks::{self, Ran, Tick};
 
 /// The weights of the threads, in units.
 const WEIGHTS: [u32; 4] = [1, 1, 2, 4];
@@ -37,7 +37,7 @@ pub(super) fn threads(machine: &'static Machine, parameters: &Parameters) -> Ver
     let wants =
         WEIGHTS.map(|units| Want::Share(Weight::UNIT.times(units), Request::clamped(SLICE)));
     let run = || tasks::run(Tick::WHOLE, &wants, spin);
-    let Ran { preempted, .. } = tasks::ending_after(machine, LENGTH, run);
+    let Ran { preempted, .. } = ending_after(machine, LENGTH, run);
     let all: u64 = COUNTS.iter().map(Count::get).sum();
     let weights = u64::from(WEIGHTS.iter().sum::<u32>());
     let mut furthest = 0;

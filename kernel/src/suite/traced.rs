@@ -1,21 +1,29 @@
 //! A run of exact and coarse timers on all CPUs, whose trace is written out.
 
+use alloc::collections::BTreeMap;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use tickless_core::coarse::{Tick, Timeout, WheelKind, WheelTimer};
+use tickless_core::hierarchy::{Hierarchy, HierarchyHost, WIDTH_DEFAULT};
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Start};
 use tickless_core::platform::Platform;
 use tickless_core::time::{Monotonic, Span};
+use tickless_core::trace::TimerId;
+use tickless_core::trace::line::{FORMAT, Line, Number, Subject, VERSION};
 
-use super::{Verdict, coarse, ensure, kept};
+use super::coarse;
+use super::fixture::{Verdict, ensure, kept};
 use crate::arch;
 use crate::console::say;
 use crate::host::Host;
 use crate::idle;
-use crate::machine::{Machine, machine};
+use crate::machine::{Machine, PERIOD, machine};
 use crate::parameters::Parameters;
 use crate::trace;
+
+/// The latest that a timer may be, in nanoseconds: a slot of the second level and a tick.
+const LATE_MAX: u64 = 10_000_000;
 
 /// Timers of each kind on each CPU.
 const TIMERS: u64 = 10;
@@ -89,9 +97,77 @@ pub(super) fn traced(machine: &'static Machine, _parameters: &Parameters) -> Ver
         idle::until(|| LEFT.load(Ordering::Relaxed) == 0);
         Ok(())
     });
-    let (events, lost) = trace::end(machine);
+    let (events, lost) = write_all(machine);
     say!("  {events} events of {cpus} CPUs");
     verdict?;
     ensure!(lost == 0, "{lost} events were lost");
     Ok(())
+}
+
+/// Stops keeping events, and writes them out. Returns the number of events, and the number of lost ones.
+fn write_all(machine: &Machine) -> (usize, u64) {
+    let (cpus, now, tree) = (machine.cpus(), machine.now(), &machine.tree);
+    let (entries, lost) = trace::end(cpus);
+    say!(
+        "trace: {{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"unit\":\"ns\",\"scenario\":\"kernel\",\
+         \"profile\":\"{}\",\"seed\":0,\"library\":\"{}\",\"cpus\":{cpus},\"tick\":{},\
+         \"late_max\":{LATE_MAX},\"isolated\":[]}}",
+        arch::NAME,
+        env!("CARGO_PKG_VERSION"),
+        PERIOD.as_nanos(),
+    );
+    let mut numbers = Numbers::default();
+    let began = entries.first().map_or(now, |entry| entry.time);
+    let mut lines = 2 + write_tree(tree, began.as_nanos());
+    for entry in &entries {
+        lines += u64::from(write(entry, &mut numbers));
+    }
+    let time = now.as_nanos();
+    say!("trace: {{\"time\":{time},\"event\":\"end\",\"lines\":{lines},\"queued\":0}}");
+    (entries.len(), lost)
+}
+
+/// The numbers of timers, by the address of each timer.
+#[derive(Default)]
+struct Numbers(BTreeMap<usize, Number>);
+
+impl Numbers {
+    fn of(&mut self, timer: TimerId, is_exact: bool) -> Number {
+        let number = self.0.len() as u64 + 1;
+        *self.0.entry(timer.0).or_insert(Number { number, is_exact })
+    }
+}
+
+/// Writes the line of an entry; false if the file has no such event, or the timer is not known.
+fn write(entry: &trace::Entry, numbers: &mut Numbers) -> bool {
+    let timer = match entry.event.subject() {
+        Some(Subject::Exact(timer)) => numbers.of(timer, true),
+        Some(Subject::Coarse(timer)) => numbers.of(timer, false),
+        Some(Subject::Either(timer)) => match numbers.0.get(&timer.0) {
+            Some(known) => *known,
+            None => return false,
+        },
+        None => Number::NONE,
+    };
+    if !entry.event.has_line() {
+        return false;
+    }
+    let line = Line {
+        time: entry.time.as_nanos(),
+        cpu: u32::try_from(entry.cpu).ok(),
+        event: &entry.event,
+        timer,
+    };
+    say!("trace: {line}");
+    true
+}
+
+/// Writes the lines of the hierarchy, which does not grow while events are kept. Returns how many there are.
+fn write_tree(tree: &Hierarchy<impl HierarchyHost<WIDTH_DEFAULT>>, time: i64) -> u64 {
+    let mut lines = 0;
+    tree.for_each_setting(|setting| {
+        say!("trace: {}", setting.line(0, time));
+        lines += 1;
+    });
+    lines
 }

@@ -7,14 +7,15 @@ use core::pin::Pin;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
 use tickless_core::time::{Monotonic, Span};
 
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ensure};
 use crate::arch::{self, Begins};
 use crate::console::say;
-use crate::host::Count;
 use crate::idle;
 use crate::interrupt;
-use crate::machine::{Machine, NotStarted, machine};
+use crate::machine::{Machine, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
+use crate::processors::NotStarted;
 
 /// The time from a start to the deadline of a timer whose device is stopped.
 const AHEAD: Span = Span::from_millis(10);

@@ -10,16 +10,17 @@ use tickless_core::platform::Platform;
 use tickless_core::time::{Monotonic, Span};
 use tickless_sched::{Request, Weight};
 
-use super::classes::Want;
 use super::exact::{lateness_of_entry, on_grid};
-use super::tasks::{self, Leaves, Ran, Tick};
-use super::{Spread, Verdict, ensure, kept, timer};
+use super::fixture::{Spread, Verdict, ensure, kept, timer};
 use crate::arch;
+use crate::classes::Want;
 use crate::console::say;
-use crate::host::{Count, Host};
+use crate::host::Host;
 use crate::lock::MaskingLock;
 use crate::machine::{Machine, machine};
+use crate::note::Count;
 use crate::parameters::Parameters;
+use crate::tasks::{self, Leaves, Ran, Tick};
 use crate::user::{self, Ended, Program, execute};
 
 const SLICE: Span = Span::from_millis(3);

@@ -137,6 +137,9 @@ impl Modules {
                 self.modules[place].items.insert(name, file);
             }
             match item {
+                // A file of another crate.
+                Item::Mod(module)
+                    if module.attrs.iter().any(|each| each.path().is_ident("path")) => {}
                 Item::Mod(module) => {
                     let name = module.ident.to_string();
                     let inside = format!("{directory}/{name}");

@@ -18,10 +18,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
+use super::interface::{Begins, Frame, Wait};
 use super::pages::{self, Purpose};
-use super::{Begins, Frame, Wait};
-use crate::interrupt::Interrupted;
-use crate::user;
 
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("user.s"));
@@ -57,13 +55,13 @@ const REDISTRIBUTORS_FAR: usize = 0x40_0000_0000;
 const REDISTRIBUTOR_SIZE: usize = 0x2_0000;
 
 /// The interrupt that CPUs send to each other.
-const IPI: u32 = 0;
+pub(crate) const IPI: u32 = 0;
 /// The interrupt of the virtual timer.
-const TIMER: u32 = 27;
+pub(crate) const TIMER: u32 = 27;
 /// The interrupt of the physical timer, which is the watchdog.
-const WATCHDOG: u32 = 30;
+pub(crate) const WATCHDOG: u32 = 30;
 /// The answer of the interrupt controller when no interrupt is pending.
-const NONE: u32 = 1020;
+pub(crate) const NONE: u32 = 1020;
 
 /// The address of the first table of pages.
 static ROOT: AtomicUsize = AtomicUsize::new(0);
@@ -310,8 +308,7 @@ pub(crate) fn init_cpu() {
     barrier();
 }
 
-/// Calls [`interrupt::watchdog`](crate::interrupt::watchdog) when the counter reaches `cycles`. The watchdog is
-/// the physical timer, which the library does not use.
+/// Has the watchdog interrupt the first CPU when the counter reaches `cycles`. The watchdog is the physical timer, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     write_register!("cntp_cval_el0", cycles);
     write_register!("cntp_ctl_el0", 1);
@@ -379,66 +376,26 @@ pub(crate) fn exit(code: u32) -> ! {
     }
 }
 
-/// Handles every interrupt, with interrupts masked.
-#[unsafe(no_mangle)]
-extern "C" fn aarch64_interrupt(at: usize, state: u64) {
+/// Returns the counter, and the interrupt that the interrupt controller hands over.
+#[inline]
+pub(crate) fn take_interrupt() -> (u64, u64) {
     let entered = read_register!("cntvct_el0");
-    let which = read_register!("s3_0_c12_c12_0"); // ICC_IAR1_EL1
-    let number = (which & 0xff_ffff) as u32;
-    let interrupted = Interrupted {
-        at,
-        was_user: state & 0xf == 0,
-    };
-    if number >= NONE {
-        crate::interrupt::stray();
-        return;
-    }
-    match number {
-        TIMER => crate::interrupt::timer(entered, interrupted),
-        IPI => crate::interrupt::ipi(entered),
-        // Its line is up until the comparator or the control register is written.
-        WATCHDOG if crate::interrupt::try_watchdog() => write_register!("cntp_ctl_el0", 0),
-        WATCHDOG => crate::interrupt::watchdog(crate::machine::machine().now()),
-        _ => crate::interrupt::stray(),
-    }
-    write_register!("s3_0_c12_c12_1", which); // ICC_EOIR1_EL1
-    // The watchdog may come on top of any code, as on the other machines.
-    if number != WATCHDOG {
-        crate::interrupt::exit(interrupted);
-    }
+    (entered, read_register!("s3_0_c12_c12_0")) // ICC_IAR1_EL1
 }
 
-/// Handles every system call and fault of user mode, with interrupts masked.
-#[unsafe(no_mangle)]
-extern "C" fn aarch64_user_trap(
-    syndrome: u64,
-    at: usize,
-    address: usize,
-    number: usize,
-    argument: usize,
-) -> user::Answer {
-    const SYSTEM_CALL: u64 = 0x15;
-    /// The kinds of faults for which the fault address register is valid.
-    const FETCH: u64 = 0x20;
-    const ACCESS: u64 = 0x24;
-    match syndrome >> 26 {
-        SYSTEM_CALL => user::system_call(number, argument, at),
-        FETCH => user::fault(format_args!("executes what it may not"), at, Some(address)),
-        ACCESS => user::fault(format_args!("touches what it may not"), at, Some(address)),
-        kind => user::fault(format_args!("causes exception {kind:#x}"), at, None),
-    }
+/// Signals the end of the interrupt that [`take_interrupt`] returned.
+#[inline]
+pub(crate) fn end_interrupt(which: u64) {
+    write_register!("s3_0_c12_c12_1", which); // ICC_EOIR1_EL1
+}
+
+/// Switches the watchdog off.
+pub(crate) fn stop_watchdog() {
+    write_register!("cntp_ctl_el0", 0);
 }
 
 /// Reads memory that is not there.
 pub(crate) fn cause_fault() {
     // SAFETY: *instructions*: nothing is read, because the exception ends the run.
     unsafe { asm!("ldr {0}, [{0}]", inout(reg) !7_u64 => _, options(nostack, readonly)) };
-}
-
-/// Handles every exception that is not an interrupt: ends the run.
-#[unsafe(no_mangle)]
-extern "C" fn aarch64_fault(syndrome: u64, at: u64, address: u64) -> ! {
-    crate::interrupt::fault(format_args!(
-        "exception {syndrome:#x} at {at:#x}, address {address:#x}"
-    ))
 }

@@ -18,10 +18,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
+use super::interface::{Begins, Frame, Wait};
 use super::pages::{self, Purpose};
-use super::{Begins, Frame, Wait};
-use crate::interrupt::Interrupted;
-use crate::user;
 
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("user.s"));
@@ -56,9 +54,9 @@ const TIMER_BIT: u64 = 1 << 5;
 const EXTERNAL_BIT: u64 = 1 << 9;
 /// The bit that is set in the cause of a trap if the trap is an interrupt.
 const INTERRUPT: u64 = 1 << 63;
-const SOFTWARE: u64 = INTERRUPT | 1;
-const TIMER: u64 = INTERRUPT | 5;
-const EXTERNAL: u64 = INTERRUPT | 9;
+pub(crate) const SOFTWARE: u64 = INTERRUPT | 1;
+pub(crate) const TIMER: u64 = INTERRUPT | 5;
+pub(crate) const EXTERNAL: u64 = INTERRUPT | 9;
 
 /// The address of the first table of pages.
 static ROOT: AtomicUsize = AtomicUsize::new(0);
@@ -273,8 +271,7 @@ pub(crate) fn init_cpu() {
     write_register!("sie", SOFTWARE_BIT | TIMER_BIT | EXTERNAL_BIT);
 }
 
-/// Calls [`interrupt::watchdog`](crate::interrupt::watchdog) when the counter reaches `cycles`. The watchdog is
-/// the alarm of the real-time clock, which the library does not use.
+/// Has the watchdog interrupt the first CPU when the counter reaches `cycles`. The watchdog is the alarm of the real-time clock, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     let ahead = (cycles - counter()) * (1_000_000 / u64::from(KILOHERTZ.0));
     // The low half first: that latches the high one.
@@ -330,17 +327,21 @@ pub(crate) fn exit(code: u32) -> ! {
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn riscv64_entry(cpu: usize, hart: usize) -> ! {
-    if cpu == 0 {
-        // Relaxed: no other CPU runs.
-        BOOT_HART.store(hart, Ordering::Relaxed);
-    }
-    crate::kernel_entry(cpu)
+/// Notes the hart that the firmware started first. No other CPU runs.
+pub(crate) fn begin(hart: usize) {
+    // Relaxed: no other CPU runs.
+    BOOT_HART.store(hart, Ordering::Relaxed);
+}
+
+/// Ends the interrupt that another CPU sent.
+#[inline]
+pub(crate) fn take_software() {
+    // SAFETY: *instructions*.
+    unsafe { asm!("csrc sip, {}", in(reg) SOFTWARE_BIT, options(nostack)) };
 }
 
 /// Ends the interrupt of the watchdog, at the interrupt controller and at the clock.
-fn take_watchdog() {
+pub(crate) fn take_watchdog() {
     let claim = CONTROLLER + 0x20_0004 + 0x1000 * (2 * hart_of(0) + 1);
     let number = load(claim);
     store(CLOCK + 0x1c, 1);
@@ -351,58 +352,4 @@ fn take_watchdog() {
 pub(crate) fn cause_fault() {
     // SAFETY: *instructions*: nothing is read, because the exception ends the run.
     unsafe { asm!("ld {0}, 0({0})", inout(reg) !7_u64 => _, options(nostack, readonly)) };
-}
-
-/// Handles every trap except system calls and faults of user mode, with interrupts masked.
-#[unsafe(no_mangle)]
-extern "C" fn riscv64_trap(cause: u64, at: usize, value: u64, status: u64) {
-    const WAS_KERNEL: u64 = 1 << 8;
-    let entered = counter();
-    let interrupted = Interrupted {
-        at,
-        was_user: status & WAS_KERNEL == 0,
-    };
-    match cause {
-        TIMER => crate::interrupt::timer(entered, interrupted),
-        SOFTWARE => {
-            // Before it looks what is to be done: what comes later is another interrupt.
-            // SAFETY: *instructions*.
-            unsafe { asm!("csrc sip, {}", in(reg) SOFTWARE_BIT, options(nostack)) };
-            crate::interrupt::ipi(entered);
-        }
-        EXTERNAL => {
-            take_watchdog();
-            if !crate::interrupt::try_watchdog() {
-                crate::interrupt::watchdog(crate::machine::machine().now());
-            }
-            return;
-        }
-        _ => crate::interrupt::fault(format_args!("trap {cause:#x} at {at:#x}, value {value:#x}")),
-    }
-    crate::interrupt::exit(interrupted);
-}
-
-/// Handles every system call and fault of user mode, with interrupts masked.
-#[unsafe(no_mangle)]
-extern "C" fn riscv64_user_trap(
-    cause: u64,
-    at: usize,
-    address: usize,
-    number: usize,
-    argument: usize,
-) -> user::Answer {
-    const SYSTEM_CALL: u64 = 8;
-    /// Faults of a fetch, a load and a store, by the memory or by the tables of pages.
-    const FETCH: [u64; 2] = [1, 12];
-    const ACCESS: [u64; 4] = [5, 7, 13, 15];
-    match cause {
-        SYSTEM_CALL => user::system_call(number, argument, at),
-        cause if FETCH.contains(&cause) => {
-            user::fault(format_args!("executes what it may not"), at, Some(address))
-        }
-        cause if ACCESS.contains(&cause) => {
-            user::fault(format_args!("touches what it may not"), at, Some(address))
-        }
-        cause => user::fault(format_args!("causes exception {cause:#x}"), at, None),
-    }
 }

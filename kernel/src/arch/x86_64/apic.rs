@@ -8,7 +8,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use super::{CPUS_MAX, load, mask, read_msr, relax, restore, store, write_msr};
+use super::super::interface::CPUS_MAX;
+use super::instructions::{fence, load, mask, read_msr, relax, restore, store, write_msr};
 
 const BASE: u32 = 0x1b;
 const ENABLED: u64 = 1 << 11;
@@ -92,11 +93,11 @@ pub(super) fn init(timer: u8, is_deadline: bool, stray: u8) {
         u32::from(timer) | if is_deadline { DEADLINE } else { 0 },
     );
     // A write to memory is not in order with one to the register of the deadline.
-    super::fence();
+    fence();
 }
 
 /// Signals the end of the interrupt in progress to the controller.
-pub(super) fn end() {
+pub(crate) fn end() {
     write(END, 0);
 }
 
@@ -157,7 +158,7 @@ pub(super) fn send(id: u32, command: Command) {
     } | 1 << 14;
     if is_extended() {
         // What the other CPU is to find is in memory before it is interrupted: a write to a register does not wait.
-        super::fence();
+        fence();
         write_msr(0x800 + COMMAND as u32, u64::from(id) << 32 | u64::from(low));
         return;
     }

@@ -6,7 +6,7 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::{load, store};
+use super::instructions::{load, store};
 
 const PERIOD: usize = 0x04;
 const CONTROL: usize = 0x10;

@@ -12,7 +12,7 @@ use core::arch::asm;
 use core::arch::x86_64::__cpuid;
 use core::fmt;
 
-use super::{read_msr, write_msr};
+use super::instructions::{read_msr, write_msr};
 
 const CAPABILITIES: u32 = 0x179;
 const STATUS: u32 = 0x17a;
@@ -95,7 +95,7 @@ impl fmt::Display for Lost {
 /// # Errors
 ///
 /// The reason why the interrupted code cannot continue.
-pub(super) fn end() -> Result<(), Lost> {
+pub(crate) fn end() -> Result<(), Lost> {
     let status = read_msr(STATUS);
     let recorded = |&bank: &u32| read_msr(status_of(bank)) & VALID != 0;
     for bank in banks().filter(recorded) {

@@ -17,6 +17,7 @@
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _rdtsc};
 use core::arch::{asm, global_asm};
+use core::fmt;
 use core::hint::black_box;
 use core::ops::RangeInclusive;
 use core::ptr;
@@ -25,21 +26,22 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use tickless_core::time::convert::Kilohertz;
 use tickless_kernel_pc::acpi::{self, Tables};
 
+use super::interface::{Begins, CPUS_MAX, Device, Frame, Wait};
 use super::pages::{self, Purpose};
-use super::{Begins, Device, Frame, Wait};
-use crate::console::last_line;
-use crate::exit::Code;
-use crate::host::CPUS_MAX;
-use crate::interrupt::Interrupted;
-use crate::user;
 
 mod apic;
 mod hpet;
+mod instructions;
 pub(crate) mod machine_check;
 mod segments;
 
+pub(crate) use apic::end as end_interrupt;
+pub(crate) use instructions::{is_masked, mask, relax, restore, unmask};
+pub(crate) use segments::Own;
+
 use apic::Command;
-use segments::{GS_BASE, Own};
+use instructions::{read_msr, write_port};
+use segments::{GS_BASE, entry_machine_check, entry_nmi};
 
 global_asm!(include_str!("boot.s"), options(att_syntax));
 global_asm!(include_str!("user.s"), options(att_syntax));
@@ -101,46 +103,6 @@ unsafe extern "C" {
     static mut boot_pages: u8;
     fn sleep_once();
     fn interrupt_sleep_at(entry: unsafe extern "C" fn(), own: u64);
-    fn entry_nmi();
-    fn entry_machine_check();
-}
-
-fn load(address: usize) -> u32 {
-    // SAFETY: *registers*.
-    unsafe { (address as *const u32).read_volatile() }
-}
-
-fn store(address: usize, value: u32) {
-    // SAFETY: *registers*.
-    unsafe { (address as *mut u32).write_volatile(value) };
-}
-
-fn read_msr(number: u32) -> u64 {
-    let (low, high): (u32, u32);
-    // SAFETY: *instructions*.
-    unsafe {
-        asm!("rdmsr", in("ecx") number, out("eax") low, out("edx") high, options(nostack));
-    }
-    u64::from(high) << 32 | u64::from(low)
-}
-
-fn write_msr(number: u32, value: u64) {
-    let (low, high) = (value as u32, (value >> 32) as u32);
-    // SAFETY: *instructions*.
-    unsafe {
-        asm!("wrmsr", in("ecx") number, in("eax") low, in("edx") high, options(nostack));
-    }
-}
-
-fn write_port(port: u16, value: u8) {
-    // SAFETY: *registers*.
-    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack)) };
-}
-
-/// Orders all earlier memory accesses before all later ones.
-fn fence() {
-    // SAFETY: *instructions*.
-    unsafe { asm!("mfence", "lfence", options(nostack)) };
 }
 
 /// Returns the number of the CPU that executes.
@@ -219,38 +181,6 @@ pub(crate) fn shared_kilohertz() -> Kilohertz {
     Kilohertz(u32::try_from(hertz / 1_000).unwrap_or(u32::MAX))
 }
 
-/// Masks interrupts; returns the earlier mask, for [`restore`].
-#[inline]
-pub(crate) fn mask() -> u64 {
-    let before: u64;
-    // SAFETY: *instructions*. Not `nomem`: what follows must not be moved in front of it.
-    unsafe { asm!("pushfq", "pop {}", "cli", out(reg) before) };
-    before & 0x200
-}
-
-/// Returns true if interrupts are masked.
-pub(crate) fn is_masked() -> bool {
-    let flags: u64;
-    // SAFETY: *instructions*.
-    unsafe { asm!("pushfq", "pop {}", out(reg) flags) };
-    flags & 0x200 == 0
-}
-
-/// Restores the mask that a call of [`mask`] returned.
-#[inline]
-pub(crate) fn restore(before: u64) {
-    if before != 0 {
-        unmask();
-    }
-}
-
-/// Unmasks interrupts.
-#[inline]
-pub(crate) fn unmask() {
-    // SAFETY: *instructions*.
-    unsafe { asm!("sti", options(nostack)) };
-}
-
 /// Sleeps until an interrupt is pending, takes the interrupt, and returns with interrupts masked. Called with
 /// interrupts masked: the processor unmasks them only after the first instruction of the sleep, so no wake-up is lost.
 /// An interrupt that no mask holds back and that comes before this instruction lets the CPU pass the sleep.
@@ -282,12 +212,6 @@ pub(crate) const PAUSE_YIELDS: bool = true;
 /// Passes some time on a CPU with masked interrupts.
 pub(crate) fn sleep_masked() {
     relax();
-}
-
-/// Passes some time on a CPU that polls.
-#[inline]
-pub(crate) fn relax() {
-    core::hint::spin_loop();
 }
 
 /// Makes the device of the executing CPU fire when the counter reaches `cycles`.
@@ -379,8 +303,7 @@ pub(crate) fn init_cpu() {
     stop_device();
 }
 
-/// Calls [`interrupt::watchdog`](crate::interrupt::watchdog) when the counter reaches `cycles`. The watchdog is
-/// a comparator of the HPET, which the library does not use.
+/// Has the watchdog interrupt the first CPU when the counter reaches `cycles`. The watchdog is a comparator of the HPET, which the library does not use.
 pub(crate) fn set_watchdog(cycles: u64) {
     // Relaxed: the CPU that the watchdog interrupts is this one. Without a limit it leaves the comparator alone.
     LIMIT.store(u64::MAX, Ordering::Relaxed);
@@ -517,16 +440,29 @@ impl acpi::Memory for Mapped {
     }
 }
 
-/// Ends a run that cannot begin, and prints the reason.
-fn refuse(reason: core::fmt::Arguments<'_>) -> ! {
-    last_line(format_args!(
-        "kernel: this machine cannot be used: {reason}"
-    ));
-    exit(Code::Unusable as u32)
+/// The reason why the kernel cannot use a machine.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    Tables(acpi::Broken),
+    NoHpet,
+    /// The femtoseconds of a tick of the HPET.
+    Period(u32),
+    Unrouted,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tables(broken) => broken.fmt(formatter),
+            Self::NoHpet => formatter.write_str("it has no HPET"),
+            Self::Period(period) => write!(formatter, "a tick of its HPET takes {period} fs"),
+            Self::Unrouted => formatter.write_str("its HPET reaches no interrupt controller"),
+        }
+    }
 }
 
 /// Finds the machine's processors and timers.
-fn discover(start_info: usize) {
+fn discover(start_info: usize) -> Result<(), Unusable> {
     // The older interrupt controllers stay silent.
     for port in [0x21, 0xa1] {
         write_port(port, 0xff);
@@ -539,23 +475,16 @@ fn discover(start_info: usize) {
     } else {
         Some(said)
     };
-    let tables = root.ok_or(acpi::Broken::NoRoot);
-    let tables = match tables.and_then(|root| acpi::walk(&Mapped, root)) {
-        Ok(tables) => tables,
-        Err(reason) => refuse(format_args!("{reason}")),
-    };
-    let Some(place) = tables.hpet else {
-        refuse(format_args!("it has no HPET"));
-    };
+    let root = root.ok_or(acpi::Broken::NoRoot);
+    let tables = root.and_then(|root| acpi::walk(&Mapped, root));
+    let tables = tables.map_err(Unusable::Tables)?;
+    let place = tables.hpet.ok_or(Unusable::NoHpet)?;
     let basic = __cpuid(1);
     apic::choose(tables.registers, basic.ecx & 1 << 21 != 0);
     apic::init(segments::TIMER, false, segments::STRAY);
     let boot = apic::id();
     name_all(&tables, boot);
-    let shared = match hpet::init(place) {
-        Ok(hertz) => hertz,
-        Err(period) => refuse(format_args!("a tick of its HPET takes {period} fs")),
-    };
+    let shared = hpet::init(place).map_err(Unusable::Period)?;
     let is_virtual = basic.ecx & 1 << 31 != 0;
     let (tsc, bus) = measure(shared);
     // Relaxed: no other CPU runs.
@@ -570,10 +499,10 @@ fn discover(start_info: usize) {
         let command = Command::Interrupt(segments::BROADCAST);
         apic::route(controller, input, boot, command);
     }
-    match tables.input_of(WATCHDOG_INTERRUPT) {
-        Some((controller, input)) => apic::route(controller, input, boot, Command::Nmi),
-        None => refuse(format_args!("its HPET reaches no interrupt controller")),
-    }
+    let watchdog = tables.input_of(WATCHDOG_INTERRUPT);
+    let (controller, input) = watchdog.ok_or(Unusable::Unrouted)?;
+    apic::route(controller, input, boot, Command::Nmi);
+    Ok(())
 }
 
 /// Numbers the CPUs: the one that executes is the first.
@@ -636,8 +565,12 @@ fn edge() -> (u64, u64, u32) {
     best.1
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_entry(own: *mut Own, start_info: usize) -> ! {
+/// Brings up what a CPU needs before it enters the kernel. `own` is null on the first CPU, which finds the machine.
+///
+/// # Errors
+///
+/// The reason why the kernel cannot use the machine.
+pub(crate) fn begin(own: *mut Own, start_info: usize) -> Result<(), Unusable> {
     let is_first = own.is_null();
     let own = if is_first {
         ptr::from_mut(Own::leak(0))
@@ -651,107 +584,27 @@ extern "C" fn x86_64_entry(own: *mut Own, start_info: usize) -> ! {
     // SAFETY: it was made for this CPU.
     unsafe { segments::load(own) };
     if is_first {
-        discover(start_info);
+        discover(start_info)?;
     }
     // Release: pairs with the loads in `start_cpu`.
     IS_STARTED.store(true, Ordering::Release);
-    crate::kernel_entry(cpu())
+    Ok(())
 }
 
-/// Returns the position of an interrupt from the words that the processor pushed: the code segment says the mode.
-fn interrupted(at: usize, code: u64) -> Interrupted {
-    Interrupted {
-        at,
-        was_user: code & 3 != 0,
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_timer(at: usize, code: u64) {
-    let entered = counter();
-    let interrupted = interrupted(at, code);
-    crate::interrupt::timer(entered, interrupted);
-    apic::end();
-    crate::interrupt::exit(interrupted);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_broadcast(at: usize, code: u64) {
-    crate::interrupt::broadcast(counter());
-    apic::end();
-    crate::interrupt::exit(interrupted(at, code));
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_call(at: usize, code: u64) {
-    crate::interrupt::ipi(counter());
-    apic::end();
-    crate::interrupt::exit(interrupted(at, code));
-}
-
-/// Handles an interrupt that was withdrawn too late, of which the controller has no record.
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_stray() {
-    crate::interrupt::stray();
-}
-
-/// Handles an NMI, which comes at any instruction: under a lock, and on top of a writer of the clock.
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_nmi() {
+/// Returns true if the limit of the watchdog is reached, in an NMI. Otherwise programs the comparator again, because
+/// the one of an emulator may be early.
+pub(crate) fn is_limit_over() -> bool {
     // Relaxed: see `set_watchdog`.
     let limit = LIMIT.load(Ordering::Relaxed);
-    if crate::interrupt::try_watchdog() {
-        return;
-    }
-    if counter() >= limit {
-        crate::interrupt::watchdog_on_top();
-        return;
-    }
-    if limit != u64::MAX && cpu() == 0 {
-        // An emulator's comparator may be early.
+    let is_over = counter() >= limit;
+    if !is_over && limit != u64::MAX && cpu() == 0 {
         compare_watchdog(limit);
     }
-    crate::interrupt::masked();
-}
-
-/// Handles a machine check, which comes at any instruction, on top of an NMI, too.
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_machine_check(at: usize) {
-    crate::interrupt::machine_check(at, machine_check::end);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_system_call(number: usize, argument: usize, at: usize) -> user::Answer {
-    user::system_call(number, argument, at)
-}
-
-/// Handles every exception of user mode except those that have a stack of their own.
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_user_fault(vector: u64, code: u64, at: usize, address: usize) -> user::Answer {
-    const PAGE_FAULT: u64 = 14;
-    match vector {
-        PAGE_FAULT if address == at => {
-            user::fault(format_args!("executes what it may not"), at, Some(address))
-        }
-        PAGE_FAULT => user::fault(format_args!("touches what it may not"), at, Some(address)),
-        _ => user::fault(
-            format_args!("causes exception {vector} of code {code:#x}"),
-            at,
-            None,
-        ),
-    }
+    is_over
 }
 
 /// Reads memory that is not there.
 pub(crate) fn cause_fault() {
     // SAFETY: *instructions*: nothing is read, because the exception ends the run.
     unsafe { asm!("mov {0}, [{0}]", inout(reg) 1_u64 << 46 => _, options(nostack, readonly)) };
-}
-
-/// Handles every exception of the kernel except the NMI and the machine check.
-#[unsafe(no_mangle)]
-extern "C" fn x86_64_fault(vector: u64, code: u64, at: u64, address: u64) -> ! {
-    crate::interrupt::fault(format_args!(
-        "exception {vector} of code {code:#x} at {at:#x}, address {address:#x}"
-    ))
 }

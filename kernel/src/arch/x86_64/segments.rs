@@ -13,9 +13,14 @@ use core::mem::offset_of;
 
 use alloc::boxed::Box;
 
-use crate::heap;
+use crate::stack::stack;
 
-use super::{entry_machine_check, entry_nmi};
+use super::instructions::write_msr;
+
+unsafe extern "C" {
+    pub(super) fn entry_nmi();
+    pub(super) fn entry_machine_check();
+}
 
 /// The vector of the device of each CPU.
 pub(super) const TIMER: u8 = 0xe0;
@@ -42,7 +47,7 @@ const TASK: u16 = 0x20;
 /// The data of one CPU. Its number is at offset 0, where `gs` points to.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Own {
+pub(crate) struct Own {
     pub(super) cpu: usize,
     segments: [u64; 7],
     /// The task state: in words of four bytes, because its fields of eight are not aligned.
@@ -80,7 +85,7 @@ impl Own {
         let own = (&raw const *self).addr();
         for place in 0..3 {
             // The last word is the way to this.
-            let top = heap::stack(STACK) - 16;
+            let top = stack(STACK) - 16;
             // SAFETY: *own*: the stack is the CPU's own, and nothing runs on it yet.
             unsafe { (top as *mut usize).write(own) };
             let top = top as u64;
@@ -159,7 +164,7 @@ fn gate(entry: usize, stack: u64) -> [u64; 2] {
 
 /// Points the executing CPU to its own data.
 pub(super) fn find_own(own: *const Own) {
-    super::write_msr(GS_BASE, own.addr() as u64);
+    write_msr(GS_BASE, own.addr() as u64);
 }
 
 /// Loads segments, task state and interrupt table of the executing CPU.

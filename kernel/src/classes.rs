@@ -16,7 +16,7 @@ const LIMIT: Bandwidth = Bandwidth::percent(95);
 
 /// A task's claim on the CPU.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Want {
+pub(crate) enum Want {
     /// A share of the CPU by weight, with the length of a slice.
     Share(Weight, Request),
     /// A runtime in each period.
@@ -31,13 +31,13 @@ enum Place {
 
 /// The time that the running task has left.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rest {
+pub(crate) enum Rest {
     Slice(Slice),
     Runtime(RuntimeLeft),
 }
 
 /// The tasks of a CPU, in the queue of their class.
-pub(super) struct Classes {
+pub(crate) struct Classes {
     reserved: DeadlineQueue<usize>,
     fair: FairQueue<usize>,
     /// The places of all tasks, by number. The queues are dropped before the places.
@@ -52,7 +52,7 @@ impl Classes {
     /// # Errors
     ///
     /// When the reservations together exceed 95 % of the CPU.
-    pub(super) fn new(wants: &[Want]) -> Result<Self, Rejected> {
+    pub(crate) fn new(wants: &[Want]) -> Result<Self, Rejected> {
         let [key] = Realm::new().keys();
         let mut classes = Self {
             reserved: DeadlineQueue::new(LIMIT),
@@ -78,7 +78,7 @@ impl Classes {
     /// # Panics
     ///
     /// When the task is in its queue already.
-    pub(super) fn enqueue(&mut self, task: usize, now: RunTime) -> bool {
+    pub(crate) fn enqueue(&mut self, task: usize, now: RunTime) -> bool {
         match &self.places[task] {
             Place::Fair(entity) => {
                 let queued = self.fair.enqueue(entity.as_ref(), task, now);
@@ -98,7 +98,7 @@ impl Classes {
     /// # Panics
     ///
     /// When another task runs.
-    pub(super) fn sleep(&mut self, task: usize, now: RunTime) {
+    pub(crate) fn sleep(&mut self, task: usize, now: RunTime) {
         let slept = match &self.places[task] {
             Place::Fair(entity) => self.fair.sleep(entity.as_ref(), now).map(drop),
             Place::Reserved(server) => self.reserved.sleep(server.as_ref(), now),
@@ -108,7 +108,7 @@ impl Classes {
 
     /// Takes the task that runs next out of its queue. Before the call, the task that ran was put back, was put to
     /// sleep, or has finished.
-    pub(super) fn pick(&mut self, now: RunTime) -> Option<usize> {
+    pub(crate) fn pick(&mut self, now: RunTime) -> Option<usize> {
         if self.reserved.admitted() == Bandwidth::NONE {
             return self.fair.pick(now);
         }
@@ -123,7 +123,7 @@ impl Classes {
     }
 
     /// Returns the time that the running task has until another task has to run; `None` if no task runs.
-    pub(super) fn rest(&mut self, now: RunTime) -> Option<Rest> {
+    pub(crate) fn rest(&mut self, now: RunTime) -> Option<Rest> {
         if self.runs_reserved {
             return Some(Rest::Runtime(self.reserved.account(now).left()));
         }
@@ -131,17 +131,17 @@ impl Classes {
     }
 
     /// Returns the number of fair tasks that could run.
-    pub(super) fn fair_runnable(&self) -> usize {
+    pub(crate) fn fair_runnable(&self) -> usize {
         self.fair.runnable()
     }
 
     /// Returns true if a task with a reservation runs.
-    pub(super) const fn runs_reserved(&self) -> bool {
+    pub(crate) const fn runs_reserved(&self) -> bool {
         self.runs_reserved
     }
 
     /// Returns the earliest begin of a period in which a task that has spent its runtime gets new runtime.
-    pub(super) fn next_replenishment(&self) -> Option<RunTime> {
+    pub(crate) fn next_replenishment(&self) -> Option<RunTime> {
         self.reserved.next_replenishment()
     }
 
@@ -150,12 +150,12 @@ impl Classes {
     /// # Errors
     ///
     /// When the reservations together would be too much.
-    pub(super) fn reserve(&mut self, reservation: Reservation) -> Result<(), Rejected> {
+    pub(crate) fn reserve(&mut self, reservation: Reservation) -> Result<(), Rejected> {
         self.reserved.admit(reservation).map(drop)
     }
 
     /// Gives up the reservation of a task that is in no queue; returns true if the task had a reservation.
-    pub(super) fn dismiss(&mut self, task: usize) -> bool {
+    pub(crate) fn dismiss(&mut self, task: usize) -> bool {
         match &self.places[task] {
             Place::Fair(_) => false,
             Place::Reserved(server) => self.reserved.dismiss(server.as_ref()).is_ok(),

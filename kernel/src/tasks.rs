@@ -16,30 +16,30 @@ use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::link::lock::Lock;
 use tickless_core::platform::CpuId;
-use tickless_core::time::{Instant, Monotonic, Span};
+use tickless_core::time::{Instant, Monotonic};
 use tickless_sched::hrtick::{
     CoreHost, CoreTimer, Decision, Extension, LEAST_DELAY, Reschedule, SETUP, Stats, Switches,
 };
 use tickless_sched::load::RunClock;
 use tickless_sched::{HrTick, RunTime};
 
-use super::classes::{Classes, Rest, Want};
-use super::timer;
 use crate::arch;
-use crate::host::{Host, Note};
+use crate::classes::{Classes, Rest, Want};
+use crate::host::Host;
 use crate::idle;
 use crate::late::Late;
 use crate::lock::MaskingLock;
-use crate::machine::{Machine, machine};
+use crate::machine::machine;
+use crate::note::Note;
 use crate::thread::{Thread, switch};
 
 /// The most tasks of a run.
-pub(super) const MOST: usize = 40;
+pub(crate) const MOST: usize = 40;
 
-pub(super) type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
+pub(crate) type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 
 /// The lazy timer of the tick; `EXACT` is a timer of the tick that is not lazy.
-pub(super) static LAZY: HrTimer<Function> = HrTimer::with_setup(SETUP, false, slice_ends);
+pub(crate) static LAZY: HrTimer<Function> = HrTimer::with_setup(SETUP, false, slice_ends);
 static EXACT: HrTimer<Function> =
     HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, slice_ends);
 /// The timer of the next period.
@@ -54,16 +54,16 @@ static KERNEL: Thread = Thread::running();
 
 /// The behaviour of the tick.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tick {
-    pub(super) is_lazy: bool,
-    pub(super) filter: bool,
+pub(crate) struct Tick {
+    pub(crate) is_lazy: bool,
+    pub(crate) filter: bool,
     /// True if slices end at all.
-    pub(super) slices: bool,
+    pub(crate) slices: bool,
 }
 
 impl Tick {
     /// The tick with all its mechanisms.
-    pub(super) const WHOLE: Self = Self {
+    pub(crate) const WHOLE: Self = Self {
         is_lazy: true,
         filter: true,
         slices: true,
@@ -72,19 +72,19 @@ impl Tick {
 
 /// The counts of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ran {
+pub(crate) struct Ran {
     /// The time at which all tasks were queued.
-    pub(super) began: Instant,
+    pub(crate) began: Instant,
     /// The number of times that a task was chosen to run.
-    pub(super) switches: u64,
+    pub(crate) switches: u64,
     /// The number of times that an interrupt took the CPU from one task for another one.
-    pub(super) preempted: u64,
+    pub(crate) preempted: u64,
     /// Tasks that did not finish.
-    pub(super) left: usize,
+    pub(crate) left: usize,
     /// The number of times that a task got an extension.
-    pub(super) extended: u64,
+    pub(crate) extended: u64,
     /// The counts of the tick.
-    pub(super) tick: Stats,
+    pub(crate) tick: Stats,
 }
 
 struct Tasks {
@@ -103,7 +103,7 @@ struct Tasks {
 
 /// The state in which the running task leaves the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leaves {
+pub(crate) enum Leaves {
     Ready,
     Asleep,
     Finished,
@@ -239,7 +239,7 @@ impl Tasks {
 }
 
 /// Handles the tick: a decision is due at the end of the interrupt.
-pub(super) fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
+pub(crate) fn slice_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
     machine().host().here().must_decide.leave();
     if let Some(tasks) = TASKS.get() {
         let mut tasks = tasks.lock(None);
@@ -316,7 +316,7 @@ fn go_on(from: Option<usize>, to: Option<usize>) {
 }
 
 /// Makes the executing task sleep until [`wake`], or end; another task continues. Called masked, and returns masked.
-pub(super) fn leave(leaves: Leaves) {
+pub(crate) fn leave(leaves: Leaves) {
     let Some(tasks) = TASKS.get() else {
         return;
     };
@@ -330,18 +330,18 @@ pub(super) fn leave(leaves: Leaves) {
 }
 
 /// Returns the number of bytes of the stack of `task` that were ever used.
-pub(super) fn stack_used(task: usize) -> usize {
+pub(crate) fn stack_used(task: usize) -> usize {
     THREADS.get().map_or(0, |threads| threads[task].used())
 }
 
 /// Wakes a task that sleeps; returns true if the running task, which calls this, has to let it run.
-pub(super) fn wake(task: usize) -> bool {
+pub(crate) fn wake(task: usize) -> bool {
     TASKS.get().is_some_and(|tasks| tasks.lock(None).wake(task))
 }
 
 /// Wakes a task that sleeps, from another CPU than that of the tasks. The tick or the decision reaches the CPU of the
 /// tasks as an interrupt.
-pub(super) fn wake_from_afar(task: usize) {
+pub(crate) fn wake_from_afar(task: usize) {
     let Some(tasks) = TASKS.get() else {
         return;
     };
@@ -352,7 +352,7 @@ pub(super) fn wake_from_afar(task: usize) {
 }
 
 /// Wakes a task that sleeps, from the callback of a timer: the interrupt that calls it decides at its end.
-pub(super) fn wake_in_interrupt(task: usize) {
+pub(crate) fn wake_in_interrupt(task: usize) {
     let Some(tasks) = TASKS.get() else {
         return;
     };
@@ -363,14 +363,14 @@ pub(super) fn wake_in_interrupt(task: usize) {
 }
 
 /// Requests an extension for the executing task, in case its slice ends soon.
-pub(super) fn ask_for_more() {
+pub(crate) fn ask_for_more() {
     if let Some(tasks) = TASKS.get() {
         tasks.lock(None).extension.ask();
     }
 }
 
 /// Gives up the extension of the executing task, and lets another task run if the task had more time already.
-pub(super) fn need_no_more() {
+pub(crate) fn need_no_more() {
     let before = arch::mask();
     let makes_room = TASKS
         .get()
@@ -391,25 +391,11 @@ pub(crate) fn tick_kicked() {
 }
 
 /// Ends the run from an interrupt, at any point of its tasks.
-pub(super) fn end() {
+pub(crate) fn end() {
     if let Some(tasks) = TASKS.get() {
         tasks.lock(None).is_ended = true;
     }
     machine().host().here().must_decide.leave();
-}
-
-/// Executes `run`, and ends it after `length`.
-pub(super) fn ending_after(
-    machine: &'static Machine,
-    length: Span,
-    run: impl FnOnce() -> Ran,
-) -> Ran {
-    let ending = timer(Setup::new(), |_| {
-        end();
-        Restart::No
-    });
-    let _started = ending.start(machine.timers, Start::after(length).pinned());
-    run()
 }
 
 /// Runs a task for each of `wants`, all of them with `body(its number)`, until no task can continue.
@@ -417,13 +403,13 @@ pub(super) fn ending_after(
 /// # Panics
 ///
 /// When the reservations exceed the limit.
-pub(super) fn run(tick: Tick, wants: &[Want], body: fn(usize)) -> Ran {
+pub(crate) fn run(tick: Tick, wants: &[Want], body: fn(usize)) -> Ran {
     let timer = Pin::static_ref(if tick.is_lazy { &LAZY } else { &EXACT });
     run_by(timer, tick, wants, body)
 }
 
 /// Runs tasks as [`run`] does, by a tick of the caller, whose callback calls [`slice_ends`].
-pub(super) fn run_by(
+pub(crate) fn run_by(
     timer: Pin<&'static HrTimer<Function>>,
     tick: Tick,
     wants: &[Want],
