@@ -16,7 +16,7 @@
 //!   when it wakes up for another reason.
 //!
 //! Each CPU is alternately awake and idle, and has four periodic deferrable timers and a global one. The random numbers
-//! do not depend on the policy. The output is a function of the seed; `docs/decisions/0017` draws the conclusions.
+//! do not depend on the policy. The output is a function of the seed; `docs/wheel.md` draws the conclusions.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

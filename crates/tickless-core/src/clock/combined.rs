@@ -32,7 +32,7 @@
 //! - *The published values never go back*, even if holders are overtaken: when the sample of a publication began, the
 //!   previously published value had been sampled. This needs no comparison of values. A comparison would be wrong for a
 //!   counter that wraps and was not read for half its range; a clock of 32 bits would then stand still
-//!   (`docs/decisions/0020`).
+//!   (`docs/clocks.md`).
 //! - *Each returned value was the published value at some moment within the call*. The caller published it, found it
 //!   after another CPU's publication, or found it when its own publication failed.
 //! - *A call that begins after another call has returned does not return less.* This follows from the first two

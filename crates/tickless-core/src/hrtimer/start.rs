@@ -16,7 +16,7 @@
 //!   early and the interrupt continues.
 //! - A timer that is started for a time before its key moves.
 //!
-//! `docs/decisions/0006-lazy-requeue.md` has the figures.
+//! `docs/decisions/0006-lazy-requeue.md` has the reasons.
 
 use core::pin::Pin;
 

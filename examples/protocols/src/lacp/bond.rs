@@ -12,7 +12,7 @@
 //!
 //! The rights of a port follow from two values, the port's aggregator and the active aggregator: the port is selected
 //! if they are the same, and on standby otherwise. So no event has to change the rights of a port explicitly.
-//! `docs/decisions/0015` has the reasons.
+//! `examples/README.md` has the reasons.
 //!
 //! When another aggregator becomes active, the Receive machines of the former aggregator's ports are put into
 //! PORT_DISABLED. From this state they pass through EXPIRED: they request the description of the partner again, and a

@@ -2,7 +2,7 @@
 //!
 //! Generation, lock and value share one word, so that no reader sees halves of two different values. The value has 61
 //! bits. With a second word for the remaining bits, a reader would have to read the second word between two reads of
-//! the first word, and a replaced holder could write its second word late (`docs/decisions/0020`).
+//! the first word, and a replaced holder could write its second word late (`docs/clocks.md`).
 
 use tickless_link::const_unless_loom;
 
