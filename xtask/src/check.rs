@@ -27,7 +27,7 @@ mod steps;
 mod tokio_family;
 mod walls;
 
-/// Does everything that CI does: the result is CI's result.
+/// Checks the library; with --all everything, as CI does.
 ///
 /// Runs the steps in the order of --list, all of them unless --fail-fast is given. Each step prints the command lines
 /// that it executes. At the end stands a table of all steps; it lists and counts what was skipped because a tool is
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// Runs only fmt, tidy, clippy, and the tests of the packages that changed since they last passed.
     #[arg(long, conflicts_with = "only")]
     quick: bool,
+    /// Runs the steps of the laboratory and of the kernel, too, and those that repeat the tests in another way.
+    #[arg(long, conflicts_with_all = ["only", "quick"])]
+    all: bool,
     /// Runs only this step; repeat it for more.
     #[arg(long, value_name = "STEP")]
     only: Vec<String>,
@@ -66,6 +69,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
             let share = match share {
                 Share::Quick => "quick",
                 Share::Full => "",
+                Share::All => "with --all",
                 Share::OnRequest => "only on request",
             };
             println!("{}", format!("{name:<13}{about:<78}{share}").trim_end());
@@ -75,7 +79,7 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let started = Instant::now();
     let is_fresh = !arguments.quick && is_fresh(root);
     let mut rows = Vec::new();
-    for step in selected(&arguments.only, arguments.quick)? {
+    for step in selected(arguments)? {
         println!("\n== {}: {}", step.name, step.about);
         let began = Instant::now();
         let mut run = Run::new(root, is_fresh);
@@ -120,7 +124,8 @@ fn is_fresh(root: &Path) -> bool {
 }
 
 /// Returns the steps to run, in the order of the list, in whatever order they were named.
-fn selected(only: &[String], quick: bool) -> Result<Vec<&'static Step>, String> {
+fn selected(arguments: &Arguments) -> Result<Vec<&'static Step>, String> {
+    let (only, quick) = (&arguments.only, arguments.quick);
     if let Some(unknown) = only
         .iter()
         .find(|name| STEPS.iter().all(|step| step.name != *name))
@@ -133,6 +138,7 @@ fn selected(only: &[String], quick: bool) -> Result<Vec<&'static Step>, String> 
         _ if !only.is_empty() => only.iter().any(|name| name == step.name),
         Share::Quick => true,
         Share::Full => !quick,
+        Share::All => arguments.all,
         Share::OnRequest => quick && matches!(step.parts, [Part::Changed]),
     };
     Ok(STEPS.iter().filter(wanted).collect())
@@ -290,29 +296,42 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::{Row, Run, STEPS, report, selected};
+    use clap::Parser;
 
-    fn names(only: &[&str], quick: bool) -> Vec<&'static str> {
-        let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
-        selected(&only, quick)
+    use super::{Arguments, Row, Run, STEPS, report, selected};
+
+    fn names(line: &str) -> Vec<&'static str> {
+        let arguments = Line::try_parse_from(line.split(' ')).unwrap().arguments;
+        selected(&arguments)
             .unwrap()
             .iter()
             .map(|step| step.name)
             .collect()
     }
 
+    /// A command line with the options of the check.
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
     #[test]
     fn steps_are_chosen_in_the_order_of_the_list() {
-        assert_eq!(names(&[], true), ["fmt", "tidy", "clippy", "changed"]);
-        assert_eq!(names(&["mutants", "fmt"], false), ["fmt", "mutants"]);
-        let full = names(&[], false);
-        assert!(full.contains(&"test") && !full.contains(&"changed") && !full.contains(&"models"));
-        assert!(full.len() < STEPS.len());
+        assert_eq!(names("check --quick"), ["fmt", "tidy", "clippy", "changed"]);
+        assert_eq!(names("check --only mutants --only fmt"), ["fmt", "mutants"]);
+        let (product, all) = (names("check"), names("check --all"));
         assert!(
-            selected(&["nothing".to_owned()], false)
-                .unwrap_err()
-                .contains("`nothing`")
+            product.contains(&"test")
+                && !product.contains(&"changed")
+                && !product.contains(&"worlds")
         );
+        assert!(product.iter().all(|step| all.contains(step)) && all.contains(&"worlds"));
+        assert!(all.len() < STEPS.len());
+        let unknown = Line::try_parse_from(["check", "--only", "nothing"])
+            .unwrap()
+            .arguments;
+        assert!(selected(&unknown).unwrap_err().contains("`nothing`"));
     }
 
     #[test]

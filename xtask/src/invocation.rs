@@ -48,6 +48,15 @@ impl Invocation {
         Self::new("cargo").args(arguments)
     }
 
+    /// Returns cargo with its command, and with the workspace of the laboratory as what the command is about.
+    pub(crate) fn laboratory(arguments: &[&str]) -> Self {
+        let (command, rest) = arguments.split_at(1);
+        Self::cargo(command)
+            .args(&["--manifest-path", "laboratory/Cargo.toml"])
+            .args(&["--target-dir", "target"])
+            .args(rest)
+    }
+
     pub(crate) fn arg(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
         self

@@ -19,7 +19,12 @@ pub(crate) struct Block {
 /// Returns the blocks of README, CONTRIBUTING, and the pages of docs.
 pub(crate) fn all(root: &Path) -> Vec<Block> {
     let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
-    for directory in ["docs", "docs/spec", "docs/decisions"] {
+    for directory in [
+        "docs",
+        "laboratory/docs/spec",
+        "laboratory/docs",
+        "docs/decisions",
+    ] {
         let entries = fs::read_dir(root.join(directory)).expect("a directory");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
         let names = names.map(|name| name.to_string_lossy().into_owned());

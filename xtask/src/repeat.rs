@@ -31,7 +31,7 @@ const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
 /// failed run is kept below `target/repeat`. Exits with 1 if a run failed.
 ///
 /// Twenty rounds of the library's and the command's tests with little of a CPU take some hours, and on one CPU an hour:
-/// `--under load --rounds 20 -p tickless -p tickless-lab`, and `--under one-cpu` with the same options.
+/// `--under load --rounds 20 -p tickless -p tickless-cli`, and `--under one-cpu` with the same options.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The length of the run in minutes, building not counted.

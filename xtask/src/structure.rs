@@ -67,10 +67,6 @@ const CRATES: &[Limit] = &[
         circle: 1,
     },
     Limit {
-        of: "crates/tickless-sim",
-        circle: 1,
-    },
-    Limit {
         of: "conformance",
         circle: 1,
     },

@@ -92,17 +92,17 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "H5",
-        about: "what cites the specifications leads to a section or an id in docs/spec",
+        about: "what cites the specifications leads to a section or an id in laboratory/docs/spec",
         check: citations::resolve,
     },
     Rule {
         id: "H5",
-        about: "an id belongs to one page of docs/spec",
+        about: "an id belongs to one page of laboratory/docs/spec",
         check: citations::unique,
     },
     Rule {
         id: "V2",
-        about: "each id in a conformance checklist has a test that cites it, or a reason in docs/spec/README.md",
+        about: "each id in a conformance checklist has a test that cites it, or a reason in laboratory/docs/spec/README.md",
         check: citations::tested,
     },
 ];

@@ -86,7 +86,7 @@
 //!   back.
 //! - The crate contains no `unsafe` code for pointers; `tickless-link` contains all of it.
 //!
-//! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `docs/spec`.
+//! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `laboratory/docs/spec`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links)]

@@ -98,7 +98,7 @@
 //! The crate needs pointers of 32 or 64 bits. A bare machine without 64-bit atomics changes them in a critical section
 //! ([`sync`]), which the program provides to the crate `critical-section`.
 //!
-//! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `docs/spec`.
+//! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `laboratory/docs/spec`.
 #![no_std]
 #![deny(rustdoc::broken_intra_doc_links)]
 

@@ -65,7 +65,7 @@
 //! ```
 //!
 //! `docs/scheduler.md` gives the reasons for this design. Requirement ids (TICK-8, B62) and sections (X-5) refer to the
-//! specifications in `docs/spec`.
+//! specifications in `laboratory/docs/spec`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links)]

@@ -1,5 +1,5 @@
 //! A program in which another clock replaces the kernel's monotonic clock, as with libfaketime: this file defines the C
-//! library's `clock_gettime`. The kernel does not use this clock for its deadlines (findings/faketime-absolute-timers.sh).
+//! library's `clock_gettime`. The kernel does not use this clock for its deadlines (laboratory/findings/faketime-absolute-timers.sh).
 //!
 //! The tests check that sleeps end, and that no sleep is early by the clock that the program reads.
 // The portable host has no kernel's clock to disagree with; with 32 bits the library reads the clock by another name.

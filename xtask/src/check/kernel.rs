@@ -242,7 +242,7 @@ fn verify(run: &mut Run<'_>, arch: Arch, lines: &[String]) -> Result<(), String>
     let name = format!("kernel/trace-{}.jsonl", arch.target());
     let file = files::target(run.root()).join(name);
     fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-    let verify = Invocation::cargo(&["run", "--quiet", "--package", "tickless-lab", "--"]);
+    let verify = Invocation::laboratory(&["run", "--quiet", "-p", "tickless-cli", "--"]);
     run.invoke(&verify.arg("verify").arg(file.display().to_string()))
 }
 

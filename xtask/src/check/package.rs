@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// A library for `LD_PRELOAD`, on which no crate depends, and the simulator.
-const UNPUBLISHED: [&str; 2] = ["tickless-preload", "tickless-sim"];
+const UNPUBLISHED: [&str; 1] = ["tickless-preload"];
 /// A library for the compiler, which the workspace does not count among the libraries that it tests.
 const MACROS: &str = "tickless-macros";
 /// The library with a workspace of its own, at [`ADAPTERS_MANIFEST`].

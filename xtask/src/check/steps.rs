@@ -10,6 +10,8 @@ pub(super) enum Share {
     Quick,
     /// The step runs unless `--quick` is given.
     Full,
+    /// The step runs with `--all`: the laboratory, the kernel, and what repeats the tests in another way.
+    All,
     /// The step runs only if it is named, because it takes too long for every run.
     OnRequest,
 }
@@ -60,13 +62,9 @@ pub(super) const FEATURES: &[(&str, &[&str])] = &[
     ("tickless-conformance", &["", "default", "std,serde"]),
     // Without it what serves far timers must not be left over.
     ("tickless-core", &["", "default,far-wheel"]),
-    // Without `full` it is what `cargo tickless` begins with.
-    ("tickless-lab", &["", "default,full", "c-peers"]),
     ("tickless-link", &[""]),
-    ("tickless-peers", &["", "c-peers"]),
     ("tickless-preload", &[""]),
     ("tickless-sched", &[""]),
-    ("tickless-sim", &[""]),
     (
         "tickless",
         &[
@@ -91,7 +89,7 @@ pub(super) const FEATURES: &[(&str, &[&str])] = &[
 
 use Need::{Nightly, Program, Target, Text, Toolchain};
 use Part::{Line, Own, Search, With};
-use Share::{Full, OnRequest, Quick};
+use Share::{All, Full, OnRequest, Quick};
 
 /// The steps in the order in which they run. Builds with the same flags share the directory `target`.
 pub(super) const STEPS: &[Step] = &[
@@ -159,12 +157,11 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "test-release",
         about: "the tests pass as users build: optimised, debug assertions off",
-        share: Full,
+        share: All,
         parts: &[
             Line(
                 "cargo test --workspace --all-features --no-fail-fast --profile testrelease --lib --bins --tests \
-                 --exclude xtask --exclude tickless-bench --exclude tickless-lab --exclude tickless-peers \
-                 --exclude tickless-protocols --exclude tickless-sim",
+                 --exclude xtask",
             ),
             // The tests in which threads wait for each other, once more on one processor: there a thread that waits
             // for another waits for ever if it does not let it run.
@@ -172,10 +169,35 @@ pub(super) const STEPS: &[Step] = &[
                 &[Program("taskset")],
                 "taskset --cpu-list $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//') \
                  cargo test --workspace --all-features --no-fail-fast --profile testrelease \
-                 --exclude xtask --exclude tickless-bench --exclude tickless-lab --exclude tickless-peers \
-                 --exclude tickless-protocols --exclude tickless-sim \
+                 --exclude xtask \
                  --test builder --test event_loop --test executor --test hierarchy --test process --test runtimes \
                  --test time --test timers --test worker",
+            ),
+        ],
+    },
+    // The workspace beside: what measures the library, and shows that it holds.
+    Step {
+        name: "laboratory",
+        about: "the simulator, the command and the measurements: layout, lints, documentation, tests",
+        share: All,
+        parts: &[
+            Line("cargo fmt --all --check --manifest-path laboratory/Cargo.toml"),
+            Line(
+                "cargo clippy --manifest-path laboratory/Cargo.toml --target-dir target --workspace --all-targets \
+                 --all-features -- -D warnings",
+            ),
+            // Without its features the command is what `cargo tickless` begins with.
+            Line(
+                "cargo clippy --manifest-path laboratory/Cargo.toml --target-dir target --no-deps -p tickless-cli \
+                 -p tickless-peers --no-default-features -- -D warnings",
+            ),
+            Line(
+                "RUSTDOCFLAGS='-D warnings' cargo doc --manifest-path laboratory/Cargo.toml --target-dir target/doc-laboratory \
+                 --no-deps --workspace --all-features --document-private-items",
+            ),
+            Line(
+                "cargo test --manifest-path laboratory/Cargo.toml --target-dir target --workspace --all-features \
+                 --no-fail-fast",
             ),
         ],
     },
@@ -183,9 +205,12 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "worlds",
         about: "a thousand drawn worlds keep every promise, and fresh ones are tried",
-        share: Full,
+        share: All,
         parts: &[
-            Line("cargo test --workspace --all-features --test sim --no-run"),
+            Line(
+                "cargo test --manifest-path laboratory/Cargo.toml --target-dir target --workspace --all-features \
+                 --test sim --no-run",
+            ),
             Line("target/debug/tickless sim fuzz --seeds 1000"),
             Search("target/debug/tickless sim fuzz --for 20s --from fresh --save target/worlds"),
         ],
@@ -203,14 +228,14 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "kernel",
         about: "the kernel passes its tests on each machine, and runs alike each time",
-        share: Full,
+        share: All,
         parts: &[Own(kernel::step)],
     },
     // Cargo chooses the features of dependencies for all targets of a command, so each family of systems has its own.
     Step {
         name: "platforms",
         about: "the library builds for other systems, and their host passes",
-        share: Full,
+        share: All,
         parts: &[
             Line(
                 "cargo test -p tickless --features portable --lib --test time --test timers --test worker",
@@ -307,7 +332,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "soak",
         about: "random schedules of the protocols break no rule, for some seconds",
-        share: Full,
+        share: All,
         parts: &[Line("cargo xtask soak --schedules 18000")],
     },
     // Miri executes all threads of a program on one CPU, so two programs share the tests.
@@ -365,7 +390,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "instructions",
         about: "no hot path takes 3 % more instructions than its table says",
-        share: Full,
+        share: All,
         parts: &[With(
             &[
                 Program("valgrind"),
@@ -375,13 +400,13 @@ pub(super) const STEPS: &[Step] = &[
                     "its table is of another compiler",
                 ),
             ],
-            "cargo run --quiet --release -p tickless-bench -- --instructions --check",
+            "cargo laboratory --quiet -p tickless-bench -- --instructions --check",
         )],
     },
     Step {
         name: "tokio-family",
         about: "the tests that tokio has of its time pass with this one; two minutes to build",
-        share: Full,
+        share: All,
         parts: &[Own(tokio_family::step)],
     },
     // A workspace of its own, because the dependencies are large: QUIC, TLS, a resolver. Each feature alone.

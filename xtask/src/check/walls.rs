@@ -21,8 +21,6 @@ enum Outside {
     Only(&'static [&'static str]),
     /// The crate may depend on these packages only; no optional package is allowed.
     Never,
-    /// The crate may depend on any package.
-    Any,
 }
 
 /// The wall of each package under `crates/`.
@@ -84,16 +82,6 @@ const WALLS: &[Wall] = &[
         inside: &["tickless-capi"],
         outside: Outside::Only(&["libc"]),
     },
-    Wall {
-        package: "tickless-sim",
-        inside: &[
-            "tickless-link",
-            "tickless-core",
-            "tickless-sched",
-            "tickless-conformance",
-        ],
-        outside: Outside::Any,
-    },
 ];
 
 /// Returns every dependency of a library crate that its wall does not allow, and every library crate without a wall.
@@ -149,7 +137,6 @@ impl Wall {
         match self.outside {
             Outside::Only(names) => names.contains(&name) || dependency.optional,
             Outside::Never => false,
-            Outside::Any => true,
         }
     }
 }
@@ -161,12 +148,11 @@ mod tests {
     use super::{MODEL_CHECKERS, breaches};
     use crate::workspace::samples::{dependency, library, workspace};
 
-    const MEMBERS: [&str; 5] = [
+    const MEMBERS: [&str; 4] = [
         "tickless-link",
         "tickless-core",
         "tickless-sched",
         "tickless",
-        "tickless-sim",
     ];
 
     /// Returns the breaches of the walls if `package` has `dependencies`.
@@ -191,8 +177,6 @@ mod tests {
         assert!(broken("tickless-core", depends("tickless-link")).is_empty());
         assert!(broken("tickless-sched", depends("tickless-core")).is_empty());
         assert!(broken("tickless", depends("rustix")).is_empty());
-        assert!(broken("tickless-sim", depends("tickless-link")).is_empty());
-        assert!(broken("tickless-sim", depends("toml")).is_empty());
     }
 
     #[test]
@@ -203,10 +187,9 @@ mod tests {
             ("tickless-link", "bitflags"),
             ("tickless-core", "tickless-sched"),
             ("tickless-core", "bitflags"),
-            ("tickless-sched", "tickless-sim"),
+            ("tickless-sched", "tickless"),
             ("tickless", "nix"),
             ("tickless", "tickless-sim"),
-            ("tickless-sim", "tickless"),
         ] {
             let found = broken(package, depends(forbidden));
             assert_eq!(found.len(), 1, "{package} on {forbidden}");

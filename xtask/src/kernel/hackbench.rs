@@ -176,7 +176,7 @@ fn parsed(line: &str) -> Option<((u64, &'static str), [u64; FIGURES.len()])> {
 fn foretell(root: &Path) -> Result<Runs, String> {
     let scenario =
         fs::read_to_string(root.join(SCENARIO)).map_err(|error| format!("{SCENARIO}: {error}"))?;
-    Invocation::cargo(&["build", "--quiet", "--package", "tickless-lab"]).run(root)?;
+    Invocation::laboratory(&["build", "--quiet", "-p", "tickless-cli"]).run(root)?;
     let target = files::target(root);
     let program = target.join("debug/tickless").display().to_string();
     let file = target.join("kernel/foretold.toml");

@@ -9,13 +9,14 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 /// The packages whose tests must notice a broken rule, including packages that do not exist yet.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 4] = [
     "tickless-link",
     "tickless-core",
     "tickless-sched",
     "tickless-conformance",
-    "tickless-sim",
 ];
+/// The simulator, whose worlds must notice it too, in the other workspace.
+const SIMULATOR: (&str, &str) = ("laboratory/Cargo.toml", "tickless-sim");
 /// A host with rules of its own, such as the flush at the end of a turn, and its one test program that reaches all of
 /// these rules. The host's other programs take seconds each, which the mutants of the core need not wait for.
 const HOST: (&str, &str) = ("tickless", "worker");
@@ -65,6 +66,12 @@ impl Suite {
             return Err("no package of the workspace holds the suite".into());
         }
         let mut programs = build(root, |line| line.packages(&packages))?;
+        let (manifest, package) = SIMULATOR;
+        if root.join(manifest).exists() {
+            programs.extend(build(root, |line| {
+                line.args(&["--manifest-path", manifest, "-p", package])
+            })?);
+        }
         let (package, test) = HOST;
         if workspace.members().any(|member| member.name == package) {
             // Last, because it waits for real time.

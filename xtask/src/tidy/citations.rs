@@ -1,10 +1,10 @@
-//! H5, V2: citations of the specifications in `docs/spec`: each names an existing section or requirement, and each
+//! H5, V2: citations of the specifications in `laboratory/docs/spec`: each names an existing section or requirement, and each
 //! requirement has a test.
 //!
 //! A section is cited with the letter of its page (`X-4.5`, `C-2.4`, `P-1`, `C-D.6`), a requirement by its id (`INV-1`,
 //! `B12`, `Example 5`). A page lists the requirements that need a test in its section *Conformance checklist*, as ids
 //! and ranges: `TIM-2, 3, 6..9`. A requirement without a test stands with the reason in the table of
-//! `docs/spec/README.md`.
+//! `laboratory/docs/spec/README.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use super::prose::{Token, tokens, written};
 use super::scan::is_word;
 use super::tree::{File, Tree};
 
-const PLACE: &str = "docs/spec/";
-const INDEX: &str = "docs/spec/README.md";
+const PLACE: &str = "laboratory/docs/spec/";
+const INDEX: &str = "laboratory/docs/spec/README.md";
 const STYLE: &str = "docs/style.md";
 const CHECKLIST: &str = "Conformance checklist";
 const UNTESTED: &str = "## Untested";
@@ -24,8 +24,8 @@ const EXAMPLE: &str = "Example";
 /// The packages that consist of tests only.
 const INSTRUMENTS: [&str; 3] = [
     "conformance/",
-    "crates/tickless-sim/",
-    "examples/protocols/tests",
+    "laboratory/sim/",
+    "laboratory/protocols/tests",
 ];
 
 /// The id of a requirement: the letters before the number, with the hyphen if it has one, and the number.
@@ -76,7 +76,10 @@ pub(super) fn resolve(tree: &Tree, report: &mut Report<'_>) {
                 report.error(
                     &file.path,
                     token.line,
-                    format!("{} is not in docs/spec or docs/style.md", token.text),
+                    format!(
+                        "{} is not in laboratory/docs/spec or docs/style.md",
+                        token.text
+                    ),
                     "cite what is there",
                 );
             }
@@ -114,7 +117,7 @@ pub(super) fn tested(tree: &Tree, report: &mut Report<'_>) {
                 path,
                 *line,
                 format!("no test cites {}", shown(id)),
-                "name it in the test that shows it, or give a reason in docs/spec/README.md",
+                "name it in the test that shows it, or give a reason in laboratory/docs/spec/README.md",
             );
         }
     }
@@ -412,7 +415,7 @@ mod tests {
         rule: fn(&crate::tidy::Tree, &mut crate::tidy::Report<'_>),
         more: &[(&str, &str)],
     ) -> Vec<(String, usize)> {
-        let mut files = vec![("docs/spec/page.md", PAGE)];
+        let mut files = vec![("laboratory/docs/spec/page.md", PAGE)];
         files.extend_from_slice(more);
         of_tree(rule, &files)
     }
@@ -494,10 +497,13 @@ mod tests {
     #[test]
     fn an_id_of_two_pages_is_found() {
         assert_eq!(found(unique, &[]), []);
-        let other = ("docs/spec/second.md", "# Second\n\n| INV-1 | again |\n");
+        let other = (
+            "laboratory/docs/spec/second.md",
+            "# Second\n\n| INV-1 | again |\n",
+        );
         assert_eq!(
             found(unique, &[other]),
-            [("docs/spec/second.md".to_owned(), 3)]
+            [("laboratory/docs/spec/second.md".to_owned(), 3)]
         );
     }
 
@@ -507,7 +513,7 @@ mod tests {
             "src/a.rs",
             "fn a() {}\n#[cfg(test)]\nmod tests {\n/// INV-1.\nfn b12_a_bug() {}\n}\n",
         );
-        let place = |line| ("docs/spec/page.md".to_owned(), line);
+        let place = |line| ("laboratory/docs/spec/page.md".to_owned(), line);
         assert_eq!(found(tested, &[tests]), [place(14)]);
         let elsewhere = ("src/a.rs", "/// INV-1, B12, Example 5.\nfn a() {}\n");
         assert_eq!(found(tested, &[elsewhere]).len(), 3);
@@ -516,12 +522,12 @@ mod tests {
             "/// Examples 1 and 5.\nfn b() {}\n",
         );
         assert_eq!(found(tested, &[tests, example]), []);
-        let reason = |text| ("docs/spec/README.md", text);
+        let reason = |text| ("laboratory/docs/spec/README.md", text);
         let given = reason("# S\n\n## Untested\n\n| Example 5 | no such tree |\n");
         assert_eq!(found(tested, &[tests, given]), []);
         assert_eq!(
             found(tested, &[tests, example, given]),
-            [("docs/spec/README.md".to_owned(), 5)]
+            [("laboratory/docs/spec/README.md".to_owned(), 5)]
         );
         let empty = reason("# S\n\n## Untested\n\n| Example 5 | |\n");
         assert_eq!(found(tested, &[tests, empty]), [place(14)]);

@@ -20,9 +20,9 @@ const HOST_NOTE: &str = "docs/decisions/0003-unsafe-code-is-confined.md";
 
 /// The places outside of that crate, each with its page: a file, or a directory with a slash at its end.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("bench/peers/src/memory.rs", PEERS_NOTE),
-    ("bench/peers/src/slots.rs", PEERS_NOTE),
-    ("bench/peers/src/subjects/foreign.rs", PEERS_NOTE),
+    ("laboratory/peers/src/memory.rs", PEERS_NOTE),
+    ("laboratory/peers/src/slots.rs", PEERS_NOTE),
+    ("laboratory/peers/src/subjects/foreign.rs", PEERS_NOTE),
     ("crates/tickless-capi/src/", CAPI_NOTE),
     ("crates/tickless-preload/src/lib.rs", POSIX_NOTE),
     ("crates/tickless/src/executor/header.rs", EXECUTOR_NOTE),

@@ -1,0 +1,261 @@
+//! The commands that the demo's build does not have: it lists them, and hands them over to a build that has them.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Command;
+
+use clap::{Arg, ArgMatches};
+
+#[cfg(not(feature = "full"))]
+use crate::failure::Failure;
+
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+/// The directory that all workspaces of the repository build in.
+const TARGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
+
+/// The commands of the full build besides the demo, each with the first line of its help.
+const OTHERS: [(&str, &str); 8] = [
+    (
+        "bench",
+        "Cost of timers, against other libraries and against the least that is possible",
+    ),
+    (
+        "latency",
+        "Lateness of timers as cyclictest measures it, with its options and its output",
+    ),
+    (
+        "sim",
+        "Simulates machines of up to 4,096 CPUs, with the library on them",
+    ),
+    (
+        "timers",
+        "The live state of timers, in the layout of /proc/timer_list",
+    ),
+    (
+        "topology",
+        "CPUs, cores, caches and nodes, which CPUs are isolated, and the hierarchy that the library would build",
+    ),
+    ("verify", "Checks a trace: were the promises kept?"),
+    (
+        "completions",
+        "Prints the file by which a shell completes the options of this command",
+    ),
+    (
+        "man",
+        "Prints the manual page of this command, or writes those of all commands",
+    ),
+];
+
+/// The name of the argument that holds all that follows a command.
+const ARGUMENTS: &str = "ARGUMENTS";
+
+/// Adds the commands of the full build to the demo's, so that its help lists them, and so that it answers the call of a
+/// command that does not exist.
+pub(crate) fn list_others(command: clap::Command) -> clap::Command {
+    let other = |(name, about)| {
+        let arguments = Arg::new(ARGUMENTS)
+            .num_args(0..)
+            .trailing_var_arg(true)
+            .allow_hyphen_values(true)
+            .value_parser(clap::value_parser!(OsString));
+        clap::Command::new(name)
+            .about(about)
+            .after_help(format!(
+                "`tickless {name} --help` builds all commands, and shows its options."
+            ))
+            .disable_help_flag(true)
+            .arg(arguments)
+    };
+    command.subcommands(OTHERS.map(other))
+}
+
+/// Returns true if a command was called that this build does not have.
+pub(crate) fn is_needed(matches: &ArgMatches) -> bool {
+    OTHERS
+        .iter()
+        .any(|(name, _)| matches.subcommand_name() == Some(name))
+}
+
+/// Replaces the process with cargo, which builds all commands and runs the requested one. Returns only if that fails.
+/// `call` is the command and what follows it.
+#[cfg(not(feature = "full"))]
+pub(crate) fn run(call: &[OsString]) -> Failure {
+    use std::io::Write as _;
+    use std::os::unix::process::CommandExt as _;
+
+    if let Err(why) = found(Path::new(MANIFEST), call) {
+        return Failure::Machine(why);
+    }
+    // Without standard error the command runs all the same.
+    let _unread = writeln!(std::io::stderr(), "{}", announcement(call));
+    let error = cargo(call).exec();
+    Failure::Machine(format!(
+        "cannot start cargo, which would build the command: {error}; in a checkout of the repository: {}",
+        by_hand(call)
+    ))
+}
+
+/// Returns the line that says what cargo builds, before it does.
+fn announcement(call: &[OsString]) -> String {
+    format!(
+        "`tickless {}` is not in this build. Cargo builds all commands, which takes some minutes the first time:\n{}",
+        in_words(call.iter().take(1)),
+        by_hand(call)
+    )
+}
+
+/// Fails if the sources of the program are no longer where it was built.
+fn found(manifest: &Path, call: &[OsString]) -> Result<(), String> {
+    if manifest.exists() {
+        return Ok(());
+    }
+    Err(format!(
+        "`tickless {}` is not in this build, and the sources from which it would be built are not at {} any more; in \
+         a checkout of the repository: {}",
+        in_words(call.iter().take(1)),
+        manifest.display(),
+        by_hand(call)
+    ))
+}
+
+/// Returns the command line for a user who is in a checkout.
+fn by_hand(call: &[OsString]) -> String {
+    format!("cargo laboratory -p tickless-cli -- {}", in_words(call))
+}
+
+fn in_words(call: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
+    let words = call
+        .into_iter()
+        .map(|word| word.as_ref().to_string_lossy().into_owned());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn cargo(call: &[OsString]) -> Command {
+    // The one that started this program, if one did.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .args(["run", "--release", "--manifest-path", MANIFEST])
+        .args(["--target-dir", TARGET, "--"])
+        .args(call);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use clap::error::ErrorKind;
+
+    use super::{MANIFEST, TARGET, announcement, cargo, found, is_needed, list_others};
+
+    /// Returns true if the demo's build hands the call over, false if it runs it, or the answer that it gives itself.
+    fn asked(line: &str) -> Result<bool, clap::Error> {
+        let demo = clap::Command::new("demo").about("The demo");
+        let small = clap::Command::new("tickless").arg_required_else_help(true);
+        let matches =
+            list_others(small.subcommand(demo)).try_get_matches_from(line.split_whitespace())?;
+        Ok(is_needed(&matches))
+    }
+
+    fn call(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn another_command_is_handed_over_with_its_arguments() {
+        assert!(!asked("tickless demo").expect("a command"));
+        for line in [
+            "bench --help",
+            "sim run demo --seed -1",
+            "bench",
+            "verify -- x",
+        ] {
+            assert!(
+                asked(&format!("tickless {line}")).expect("a command"),
+                "{line}"
+            );
+        }
+        let command = cargo(&call("sim run demo"));
+        let words: Vec<_> = command.get_args().collect();
+        let expected = [
+            "run",
+            "--release",
+            "--manifest-path",
+            MANIFEST,
+            "--target-dir",
+            TARGET,
+            "--",
+            "sim",
+            "run",
+            "demo",
+        ];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn help_and_errors_need_no_other_build() {
+        for (line, kind) in [
+            ("tickless --help", ErrorKind::DisplayHelp),
+            ("tickless help bench", ErrorKind::DisplayHelp),
+            (
+                "tickless",
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+            ),
+            ("tickless bnech", ErrorKind::InvalidSubcommand),
+            ("tickless --quick", ErrorKind::UnknownArgument),
+        ] {
+            let answer = asked(line).expect_err("it is answered");
+            assert_eq!(answer.kind(), kind, "{line}: {answer}");
+        }
+        let help = asked("tickless --help").expect_err("it is answered");
+        let help = help.to_string();
+        let words: Vec<_> = help.split_whitespace().collect();
+        let help = words.join(" ");
+        for (name, about) in super::OTHERS {
+            assert!(
+                help.contains(&format!(" {name} {about} ")),
+                "{name}: {help}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_built_is_said_before_and_what_is_missing_is_named() {
+        let said = announcement(&call("sim run demo"));
+        assert!(
+            said.starts_with("`tickless sim` is not in this build."),
+            "{said}"
+        );
+        assert!(said.ends_with("-p tickless-cli -- sim run demo"), "{said}");
+        assert_eq!(found(Path::new(MANIFEST), &call("sim")), Ok(()));
+        let gone = found(Path::new("/gone/lab/Cargo.toml"), &call("sim run"));
+        let gone = gone.expect_err("it is not there");
+        assert!(
+            gone.contains("are not at /gone/lab/Cargo.toml any more"),
+            "{gone}"
+        );
+        assert!(gone.ends_with("-- sim run"), "{gone}");
+    }
+
+    #[cfg(feature = "full")]
+    #[test]
+    fn the_list_is_that_of_the_full_build() {
+        use clap::CommandFactory as _;
+
+        let full = crate::Arguments::command();
+        let full = full
+            .get_subcommands()
+            .filter(|command| command.get_name() != "demo");
+        let about = |command: &clap::Command| {
+            let about = command.get_about().map(ToString::to_string);
+            (command.get_name().to_owned(), about.unwrap_or_default())
+        };
+        let full: Vec<_> = full.map(about).collect();
+        assert_eq!(
+            full,
+            super::OTHERS.map(|(name, about)| (name.to_owned(), about.to_owned()))
+        );
+    }
+}
