@@ -21,9 +21,11 @@ use crate::files;
 use crate::tidy::lines_of_users;
 
 mod graph;
+mod marks;
 mod modules;
 
-/// Shows the files of each crate, the arrows between them, the circles and the lines.
+/// Shows the files of each crate, the arrows between them, the circles and the lines, and the sizes of the repository
+/// beside their ceilings.
 ///
 /// Exits with 1 when an arrow breaks a rule.
 #[derive(Debug, Args)]
@@ -157,6 +159,9 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     }
     for each in &crates {
         each.show(arguments.arrows);
+    }
+    if arguments.only.is_none() {
+        marks::show(root)?;
     }
     let breaches = breaches(&crates);
     for breach in &breaches {

@@ -15,14 +15,28 @@ enum Of {
 }
 
 /// The directories of the library, its suites and its check.
-const PRODUCT: &[&str] = &["adapters/", "conformance/", "crates/", "examples/", "xtask/"];
+const PRODUCT: &[&str] = &[
+    "adapters/",
+    "conformance/",
+    "crates/",
+    "examples/",
+    "xtask/",
+];
 
 /// What is counted, by name, with its ceiling.
 const MARKS: &[(&str, Of, usize)] = &[
     ("lines of Rust, everything", Of::Lines(&[""]), 205_000),
-    ("lines of Rust, the root's workspace and adapters", Of::Lines(PRODUCT), 142_000),
+    (
+        "lines of Rust, the root's workspace and adapters",
+        Of::Lines(PRODUCT),
+        142_000,
+    ),
     ("lines of Rust, xtask", Of::Lines(&["xtask/"]), 6_000),
-    ("lines of Rust, laboratory/cli", Of::Lines(&["laboratory/cli/"]), 18_000),
+    (
+        "lines of Rust, laboratory/cli",
+        Of::Lines(&["laboratory/cli/"]),
+        18_000,
+    ),
     (
         "lines of Rust, laboratory/bench and peers",
         Of::Lines(&["laboratory/bench/", "laboratory/peers/"]),
@@ -30,7 +44,11 @@ const MARKS: &[(&str, Of, usize)] = &[
     ),
     ("words of Markdown, everything", Of::Words(&[""]), 120_000),
     ("words of Markdown, docs", Of::Words(&["docs/"]), 62_000),
-    ("words of Markdown, CHANGELOG", Of::Words(&["CHANGELOG.md"]), 500),
+    (
+        "words of Markdown, CHANGELOG",
+        Of::Words(&["CHANGELOG.md"]),
+        500,
+    ),
     ("packages locked at the root", Of::Packages, 140),
 ];
 
