@@ -54,6 +54,8 @@ impl<H: Host> Rig<H> {
     pub const WAITING: Waiting = <H::Platform as Platform>::WAITING;
     /// The value of [`Platform::EXPIRY_BUDGET`].
     pub const EXPIRY_BUDGET: u32 = <H::Platform as Platform>::EXPIRY_BUDGET;
+    /// The value of [`Platform::SOFT_BUDGET`].
+    pub const SOFT_BUDGET: u32 = <H::Platform as Platform>::SOFT_BUDGET;
 
     /// Makes a host of `cpus` CPUs, all of them online, at time zero. Their devices are coupled if the host has coupled
     /// devices.

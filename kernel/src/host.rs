@@ -39,6 +39,9 @@ use crate::note::{Count, Note};
 #[cfg(feature = "conformance")]
 use crate::played as arch;
 
+/// The callbacks of one turn of the soft stage.
+pub(crate) const SOFT_BUDGET: u32 = 16;
+
 /// The kernel's data for one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
@@ -60,6 +63,8 @@ pub(crate) struct Local {
     pub(crate) is_pass_due: Note,
     /// True while the soft stage runs: an interrupt on top of it does not run another soft stage.
     pub(crate) is_in_soft: Note,
+    /// True while the CPU sleeps, and while it handles the interrupt that ends its sleep.
+    pub(crate) is_idle: Note,
     /// True if the last interrupt left the write of the device to a flush point.
     pub(crate) owes_rearm: Note,
     /// True if the CPU sleeps with its tick stopped. Other CPUs read it.
@@ -263,6 +268,7 @@ impl Port for Host {
 
 impl Platform for Host {
     const DEFERRED_REARM: bool = !cfg!(feature = "immediate");
+    const SOFT_BUDGET: u32 = SOFT_BUDGET;
     const TRACE: bool = cfg!(any(feature = "trace", feature = "conformance"));
 
     fn now_upper(&self) -> Instant {

@@ -9,6 +9,7 @@ use tickless_core::time::Instant;
 
 use crate::arch;
 use crate::machine::{Machine, machine};
+use crate::soft;
 
 /// Sleeps until `is_over` returns true. The CPU calls `is_over` with interrupts masked, before each sleep. A CPU that
 /// makes the condition true interrupts this one afterwards.
@@ -67,6 +68,10 @@ pub(crate) fn forever() -> ! {
 /// Sleeps until the next interrupt. Called masked, and returns masked.
 fn sleep(machine: &Machine) {
     let local = machine.host().here();
+    if soft::is_due(local) {
+        soft::stage(machine, local);
+        return;
+    }
     if local.must_leave_idle.take() {
         // Another CPU was to wake up for the tree and goes: this one takes over what is known when it idles again.
         leave(machine);
@@ -85,7 +90,9 @@ fn sleep(machine: &Machine) {
     local.sleeps.add(1);
     #[cfg(target_arch = "x86_64")]
     crate::deep::enter(machine);
+    local.is_idle.set(true);
     arch::wait();
+    local.is_idle.set(false);
 }
 
 /// Leaves idle: the CPU has work, and its tick continues.

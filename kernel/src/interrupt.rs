@@ -3,7 +3,8 @@
 //! ```text
 //!   entry (masked)   timer: Timers::interrupt      the device is left to a flush point
 //!                    call:  Timers::retrigger      a kick of the core, or a job, or "leave idle"
-//!   exit  (masked)   soft work?  flush (FLUSH-4), unmask, soft stage and wheels, mask; again until there is none
+//!   exit  (masked)   soft work?  flush (FLUSH-4), unmask, soft stage and wheels for a limited time, mask
+//!                    some left?  it is given to a thread
 //!                    a slice ended?  another task is chosen, and the device written behind that (FLUSH-5)
 //!                    flush (FLUSH-3)
 //! ```
@@ -16,7 +17,6 @@
 
 use core::fmt;
 
-use tickless_core::coarse::WheelKind;
 use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
@@ -27,7 +27,7 @@ use crate::host::Local;
 use crate::machine::{Machine, machine};
 use crate::note::{Count, Note};
 use crate::serial::last_line;
-use crate::{tasks, user};
+use crate::{soft, tasks, user};
 
 fn enter(entered: u64) -> (&'static Machine, &'static Local, CpuId) {
     let machine = machine();
@@ -131,14 +131,12 @@ pub(crate) fn exit(interrupted: Interrupted) {
     let machine = machine();
     let local = machine.host().here();
     let is_outermost = !local.is_in_soft.is_there();
-    if is_outermost {
-        while local.is_soft_raised.is_there() || local.is_pass_due.is_there() {
-            flush(machine, local, Flush::SoftWork);
-            local.is_in_soft.set(true);
-            arch::unmask();
-            soft_stage(machine, local);
-            arch::mask();
-            local.is_in_soft.set(false);
+    if is_outermost && soft::is_due(local) && !tasks::has_the_rest() {
+        flush(machine, local, Flush::SoftWork);
+        soft::stage(machine, local);
+        // An idle CPU does the rest before it sleeps.
+        if soft::is_due(local) && !tasks::do_the_rest() && !local.is_idle.is_there() {
+            soft::pause(machine);
         }
     }
     // On top of a soft stage another thread is chosen by the interrupt that the stage ends.
@@ -187,30 +185,6 @@ fn note_writes(machine: &Machine, local: &Local) {
     };
     if !is_right {
         local.miswritten.add(1);
-    }
-}
-
-/// Runs a soft stage with interrupts masked, for measurements.
-pub(crate) fn run_soft_stage() {
-    let machine = machine();
-    soft_stage(machine, machine.host().here());
-}
-
-fn soft_stage(machine: &Machine, local: &Local) {
-    local.soft_stages.add(1);
-    let cpu = machine.here();
-    if local.is_soft_raised.take() {
-        let _report = machine.timers.soft_interrupt(cpu);
-    }
-    if local.is_pass_due.take() {
-        let at = machine.count.now();
-        for kind in WheelKind::ALL {
-            let _pass = machine.timers.run_wheel(cpu, kind, at.tick, u32::MAX);
-        }
-        if machine.tree.remote_work_due(cpu, at.began) {
-            let mut budget = u32::MAX;
-            let _pull = machine.tree.serve_remote(cpu, at.began, &mut budget);
-        }
     }
 }
 

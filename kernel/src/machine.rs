@@ -32,8 +32,8 @@ use crate::parameters::Parameters;
 /// The duration of a tick.
 pub(crate) const PERIOD: Span = Span::from_millis(1);
 
-type TickFunction = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
-type TickTimer = HrTimer<TickFunction>;
+pub(crate) type TickFunction = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
+pub(crate) type TickTimer = HrTimer<TickFunction>;
 
 /// Bytes of the tick of one CPU.
 pub(crate) const TICKING: usize = size_of::<Ticking>();
@@ -50,6 +50,8 @@ pub(crate) struct Machine {
     pub(crate) tree: Hierarchy<Nodes>,
     pub(crate) count: TickCount<MaskingLock>,
     ticks: Vec<Ticking>,
+    /// The timer of each CPU that interrupts it for the rest of its soft work.
+    pauses: Vec<TickTimer>,
 }
 
 static MACHINE: Late<Machine> = Late::new();
@@ -97,6 +99,9 @@ pub(crate) fn start(parameters: &Parameters) -> &'static Machine {
         tree,
         count: TickCount::new(PERIOD, Instant::ZERO),
         ticks: ids().map(ticking).collect(),
+        pauses: ids()
+            .map(|_| HrTimer::new(pause_ends as TickFunction))
+            .collect(),
     }));
     arch::init_machine();
     arch::init_cpu();
@@ -134,6 +139,11 @@ fn tick(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     Restart::Yes
 }
 
+/// Ends a pause: the exit of the interrupt continues the soft work.
+fn pause_ends(_: &mut Expired<'_, '_, Monotonic>) -> Restart {
+    Restart::No
+}
+
 type KernelNohz<'a> = Nohz<'a, Host, Nodes, MaskingLock>;
 
 impl Machine {
@@ -144,6 +154,12 @@ impl Machine {
     /// Returns the CPU that executes.
     pub(crate) fn here(&self) -> CpuId {
         CpuId(u32::try_from(arch::cpu()).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the timer that interrupts the executing CPU for the rest of its soft work.
+    pub(crate) fn pause(&self) -> Pin<&TickTimer> {
+        // SAFETY: as in `with_tick`.
+        unsafe { Pin::new_unchecked(&self.pauses[arch::cpu()]) }
     }
 
     pub(crate) fn cpus(&self) -> usize {

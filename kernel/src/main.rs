@@ -35,6 +35,7 @@ mod parameters;
 mod played;
 mod processors;
 mod serial;
+mod soft;
 mod stack;
 mod suite;
 mod tasks;

@@ -21,7 +21,7 @@ use tickless_sched::hrtick::{
     CoreHost, CoreTimer, Decision, Extension, LEAST_DELAY, Reschedule, SETUP, Stats, Switches,
 };
 use tickless_sched::load::RunClock;
-use tickless_sched::{HrTick, RunTime};
+use tickless_sched::{HrTick, Request, RunTime, Weight};
 
 use crate::arch;
 use crate::classes::{Classes, Rest, Want};
@@ -31,10 +31,13 @@ use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::machine::machine;
 use crate::note::Note;
+use crate::soft;
 use crate::thread::{Thread, switch};
 
 /// The most tasks of a run.
 pub(crate) const MOST: usize = 40;
+/// The slice of the thread that does the rest of soft work: a stage.
+const REST: Want = Want::Share(Weight::UNIT, Request::clamped(soft::TIME));
 
 pub(crate) type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 
@@ -46,7 +49,7 @@ static EXACT: HrTimer<Function> =
 static PERIOD: HrTimer<Function> =
     HrTimer::with_setup(Setup::new().stage(Stage::Hard), false, period_begins);
 static TASKS: Late<Lock<MaskingLock, Tasks>> = Late::new();
-static THREADS: Late<[Thread; MOST]> = Late::new();
+static THREADS: Late<[Thread; MOST + 1]> = Late::new();
 /// True while tasks run, on the first CPU.
 static IS_ON: Note = Note::new();
 /// The thread of the kernel itself, which runs the tests.
@@ -96,6 +99,9 @@ struct Tasks {
     /// The begin of the period for which [`PERIOD`] was started.
     replenishes: Option<RunTime>,
     running: Option<usize>,
+    /// The number of the thread that does the rest of soft work, and whether it is awake.
+    rest: usize,
+    is_rest_awake: bool,
     timer: Pin<&'static HrTimer<Function>>,
     is_ended: bool,
     ran: Ran,
@@ -351,6 +357,47 @@ pub(crate) fn wake_from_afar(task: usize) {
     }
 }
 
+/// Returns true if the thread that does the rest of soft work is awake on the executing CPU: no interrupt takes the work
+/// from it, or the interrupted thread would pay for both.
+pub(crate) fn has_the_rest() -> bool {
+    running_here().is_some_and(|tasks| tasks.lock(None).is_rest_awake)
+}
+
+/// Gives the rest of the soft work of the executing CPU to its thread for that. Called masked, in an interrupt. Returns
+/// false if the CPU has no threads.
+pub(crate) fn do_the_rest() -> bool {
+    let Some(tasks) = running_here() else {
+        return false;
+    };
+    let mut tasks = tasks.lock(None);
+    let thread = tasks.rest;
+    if !core::mem::replace(&mut tasks.is_rest_awake, true)
+        && (tasks.wake(thread) || tasks.running.is_none())
+    {
+        machine().host().here().must_decide.leave();
+    }
+    true
+}
+
+/// The thread that does the rest of soft work: after each stage it lets another thread run.
+fn rest(_: usize) {
+    let machine = machine();
+    let local = machine.host().here();
+    arch::mask();
+    loop {
+        if soft::is_due(local) {
+            soft::stage(machine, local);
+            local.must_decide.set(false);
+            leave(Leaves::Ready);
+        } else {
+            if let Some(tasks) = TASKS.get() {
+                tasks.lock(None).is_rest_awake = false;
+            }
+            leave(Leaves::Asleep);
+        }
+    }
+}
+
 /// Wakes a task that sleeps, from the callback of a timer: the interrupt that calls it decides at its end.
 pub(crate) fn wake_in_interrupt(task: usize) {
     let Some(tasks) = TASKS.get() else {
@@ -416,7 +463,7 @@ pub(crate) fn run_by(
     body: fn(usize),
 ) -> Ran {
     let fresh = Tasks {
-        classes: Classes::new(wants).expect("the reservations fit"),
+        classes: Classes::new(&[wants, &[REST]].concat()).expect("the reservations fit"),
         tick: HrTick::new(Switches {
             fair: tick.slices,
             deadline: tick.slices,
@@ -426,6 +473,8 @@ pub(crate) fn run_by(
         extension: Extension::default(),
         replenishes: None,
         running: None,
+        rest: wants.len(),
+        is_rest_awake: false,
         timer,
         is_ended: false,
         ran: Ran {
@@ -457,6 +506,7 @@ pub(crate) fn run_by(
             thread.begin(body, task);
             let _preempts = tasks.classes.enqueue(task, now);
         }
+        threads[wants.len()].begin(rest, 0);
     }
     IS_ON.leave();
     leave(Leaves::Ready);

@@ -126,6 +126,10 @@ pub const NAMES: &[&str] = &[
     "combined-lock-kept-on-unwind",
     "combined-leaves-without-publication",
     "combined-fresh-joins-read-in-flight",
+    // Rules of the kernel, which its tests alone execute.
+    "kernel-soft-stage-without-end",
+    "kernel-soft-rest-forgotten",
+    "kernel-soft-thread-keeps-the-cpu",
     // Run queues and the tick of a slice (spec X-5).
     "sched-balance-carries-nothing",
     "sched-balance-forgets-nothing",

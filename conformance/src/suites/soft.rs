@@ -239,8 +239,8 @@ pub fn a_stage_with_too_much_to_do_is_raised_again<H: Host>() {
     let _turn = rig.enter_interrupt(0);
     rig.flush(0, Flush::SoftWork);
     let turn = rig.on(0, || rig.timers().soft_interrupt(CpuId(0)));
-    assert_eq!(turn.fired, Rig::<H>::EXPIRY_BUDGET.min(150));
-    assert_eq!(turn.more, Rig::<H>::EXPIRY_BUDGET < 150);
+    assert_eq!(turn.fired, Rig::<H>::SOFT_BUDGET.min(150));
+    assert_eq!(turn.more, Rig::<H>::SOFT_BUDGET < 150);
     assert_eq!(rig.dump().contains(".soft_pending   : 1"), turn.more);
     rig.leave_interrupt(0);
     assert!(timers.iter().all(|timer| timer.fired_at() == [1_000]));

@@ -147,6 +147,10 @@ pub trait Platform: Port {
     /// are trusted.
     const EXPIRY_BUDGET: u32 = u32::MAX;
 
+    /// The number of callbacks after which a soft stage returns although more timers are due; it is raised again. Less
+    /// than [`EXPIRY_BUDGET`](Self::EXPIRY_BUDGET) where the host gives the rest of the work to a thread.
+    const SOFT_BUDGET: u32 = Self::EXPIRY_BUDGET;
+
     /// True if [`trace`](Platform::trace) has an effect. If false, the code that builds events is not compiled in.
     /// [`is_traced`](Platform::is_traced) switches tracing at run time.
     const TRACE: bool = false;

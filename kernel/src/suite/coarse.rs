@@ -17,6 +17,7 @@ use crate::idle;
 use crate::machine::{Machine, PERIOD, machine};
 use crate::note::Count;
 use crate::parameters::Parameters;
+use crate::soft;
 
 /// Lets all CPUs tick while `body` runs.
 pub(super) fn ticking(machine: &'static Machine, body: impl FnOnce() -> Verdict) -> Verdict {
@@ -330,7 +331,7 @@ pub(super) fn lockless(machine: &'static Machine, parameters: &Parameters) -> Ve
         let began = arch::counter();
         for _ in 0..TICKS {
             local.is_pass_due.leave();
-            crate::interrupt::run_soft_stage();
+            soft::turn(machine, machine.host().here());
         }
         let counts = arch::counter() - began;
         arch::restore(before);

@@ -159,48 +159,6 @@ pub(super) fn order(machine: &'static Machine, parameters: &Parameters) -> Verdi
     Ok(())
 }
 
-/// A callback of the soft stage runs with interrupts unmasked, and a timer of the hard stage interrupts it.
-pub(super) fn soft(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
-    let (was_masked, is_hard_over, is_over) = (
-        kept(Note::default()),
-        kept(Note::default()),
-        kept(Note::default()),
-    );
-    let flushes = |place: Flush| machine.timers.stats(machine.here()).flushes[place as usize];
-    let before = flushes(Flush::SoftWork);
-    let when = machine.now().saturating_add(AHEAD);
-    let hard = timer(Setup::new().stage(Stage::Hard), move |_| {
-        is_hard_over.leave();
-        Restart::No
-    });
-    let soft = timer(Setup::new().stage(Stage::Soft), move |_| {
-        was_masked.set(arch::is_masked());
-        // The other timer is due in the middle of this.
-        while !is_hard_over.is_there() {
-            arch::relax();
-        }
-        is_over.leave();
-        Restart::No
-    });
-    let _started = soft.start(machine.timers, Start::at(when).pinned());
-    let _started = hard.start(
-        machine.timers,
-        Start::at(when.saturating_add(Span::from_micros(100))).pinned(),
-    );
-    idle::until(|| is_over.is_there());
-    ensure!(
-        !was_masked.is_there(),
-        "the soft stage runs with interrupts masked"
-    );
-    let flushed = flushes(Flush::SoftWork) - before;
-    let expected = u64::from(Host::DEFERRED_REARM);
-    ensure!(
-        flushed == expected,
-        "{flushed} flushes before soft work, not {expected}"
-    );
-    Ok(())
-}
-
 /// A timer that is due while interrupts are masked, and is restarted for a later deadline, fires once, at the later
 /// deadline.
 pub(super) fn moved(machine: &'static Machine, _parameters: &Parameters) -> Verdict {

@@ -40,6 +40,7 @@ mod played;
 mod quiet;
 mod reserved;
 mod sizes;
+mod soft;
 mod switches;
 mod threads;
 mod traced;
@@ -85,7 +86,8 @@ const fn test(name: &'static str, cpus: usize, seconds: u64, run: Function) -> T
 const TESTS: &[Test] = &[
     test("lateness", 1, 2, exact::lateness),
     test("order", 1, 1, exact::order),
-    test("soft", 1, 1, exact::soft),
+    test("soft", 1, 1, soft::soft),
+    test("softloop", 1, 1, soft::softloop),
     test("moved", 1, 1, exact::moved),
     test("withdrawn", 1, 1, exact::withdrawn),
     test("writes", 1, 1, exact::writes),

@@ -21,6 +21,7 @@ pub(crate) struct Runner<'a, P: Platform> {
     expirer: &'a Expirer<P>,
     expiry: Option<Guard<'a, P::ExpiryLock, ()>>,
     pub(crate) fired: u32,
+    is_soft: bool,
     /// True if a timer was restarted into the past in a pass that had already lasted for long; that timer is left for
     /// the next turn.
     pub(crate) leaves_late: bool,
@@ -113,8 +114,20 @@ impl<'a, P: Platform> Runner<'a, P> {
             expirer,
             expiry,
             fired: 0,
+            is_soft: soft,
             leaves_late: false,
             overrun: None,
+        }
+    }
+
+    /// Returns the number of callbacks after which a turn over the exact queues ends.
+    // Always: with equal budgets nothing is chosen.
+    #[inline(always)]
+    pub(crate) fn budget(&self) -> u32 {
+        if self.is_soft {
+            P::SOFT_BUDGET
+        } else {
+            P::EXPIRY_BUDGET
         }
     }
 

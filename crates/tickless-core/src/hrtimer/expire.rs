@@ -88,7 +88,7 @@ impl<'a, P: Platform> Runner<'a, P> {
                     continue;
                 }
                 let is_due = first_is_due(&mut held, index, base_now);
-                let is_spent = self.fired >= P::EXPIRY_BUDGET;
+                let is_spent = self.fired >= self.budget();
                 // A task may wait for the end of a callback behind it, which must not count as begun before.
                 let waits = || {
                     let tree = &held.state.queues[index].tree;
@@ -173,7 +173,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             // Of each expiry all is to be told.
             return None;
         }
-        let budget = P::EXPIRY_BUDGET.saturating_sub(self.fired);
+        let budget = self.budget().saturating_sub(self.fired);
         let is_due = |filed, head: &ExpiryRange| filed <= now && filed == head.deadline();
         let tree = &mut held.state.queues[index].tree;
         let (mut fired, mut called) = (0, None);
@@ -206,7 +206,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         now: Deadline,
     ) -> BaseGuard<'a, P> {
         let is_due = |filed, head: &ExpiryRange| filed <= now && filed == head.deadline();
-        while self.fired < P::EXPIRY_BUDGET && !self.timers.platform.is_traced() {
+        while self.fired < self.budget() && !self.timers.platform.is_traced() {
             let tree = &mut held.state.queues[index].tree;
             let Some((running, head)) = tree.expire_called(is_due) else {
                 break;
@@ -431,7 +431,7 @@ impl<'a, P: Platform> Runner<'a, P> {
             return pass;
         }
         // Where turns have no budget the interrupt makes another pass, or gives up and backs off.
-        self.leaves_late = P::EXPIRY_BUDGET < u32::MAX;
+        self.leaves_late = self.budget() < u32::MAX;
         pass.saturating_add(Span::from_nanos(1))
     }
 
