@@ -30,6 +30,7 @@ use tickless_core::time::{Instant, Span};
 use crate::arch;
 use crate::arch::CPUS_MAX;
 use crate::exit::{Code, end};
+use crate::fault;
 use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::note::Note;
@@ -173,7 +174,7 @@ impl Pair {
 impl Counters for Pair {
     #[inline(always)]
     fn read_inlined(&self) -> Cycles {
-        Cycles(arch::counter())
+        Cycles(fault::counter())
     }
 
     fn read(&self, counter: CounterId) -> Cycles {
@@ -373,6 +374,13 @@ impl Clock {
     pub(crate) fn max_idle(&self) -> Span {
         // Relaxed: a CPU that sleeps is told of a switch by an interrupt, and looks again.
         Span::from_nanos(self.max_idle.load(Ordering::Relaxed))
+    }
+
+    /// Changes the rate of the clock. Called by the CPU that switches counters.
+    pub(crate) fn steer(&self, parts_per_billion: i32) {
+        let mut keeper = self.keeper.lock(None);
+        let now = self.clock.counters().read(keeper.counter().id);
+        keeper.steer(self.clock.timekeeper(), now, parts_per_billion);
     }
 
     /// Returns the record of time.

@@ -33,6 +33,7 @@ use tickless_core::trace::Event;
 use crate::arch;
 use crate::arch::CPUS_MAX;
 use crate::clock::{Clock, OWN};
+use crate::fault;
 use crate::late::Late;
 use crate::lock::MaskingLock;
 use crate::note::{Count, Note};
@@ -55,6 +56,8 @@ pub(crate) struct Local {
     pub(crate) job: AtomicU64,
     /// Jobs that this CPU finished.
     pub(crate) jobs: Count,
+    /// True if the CPU has started.
+    pub(crate) has_arrived: Note,
     /// True if the core's soft stage is to run.
     pub(crate) is_soft_raised: Note,
     /// True if a slice ended: another task is to be chosen at the end of the interrupt.
@@ -244,7 +247,7 @@ impl Port for Host {
             "a device is its CPU's own"
         );
         match write {
-            DeviceWrite::Coupled(cycles) => arch::write_coupled(cycles.0),
+            DeviceWrite::Coupled(cycles) => arch::write_coupled(fault::true_value(cycles.0)),
             DeviceWrite::Relative(ticks) => arch::write_relative(ticks.0),
             #[cfg(feature = "conformance")]
             DeviceWrite::Absolute(when) => {

@@ -105,6 +105,7 @@ pub(crate) fn start(parameters: &Parameters) -> &'static Machine {
     }));
     arch::init_machine();
     arch::init_cpu();
+    machine.host().here().has_arrived.leave();
     machine.online();
     machine
 }
@@ -197,7 +198,8 @@ impl Machine {
     /// Lets another counter drive the time, while all CPUs continue to run. Each CPU writes its device again.
     pub(crate) fn drive_time_by(&self, counter: CounterId) -> Switched {
         let here = arch::cpu();
-        let others = (0..self.cpus()).filter(move |&cpu| cpu != here);
+        let has_arrived = |cpu: &usize| self.host().local(*cpu).has_arrived.is_there();
+        let others = (0..self.cpus()).filter(move |&cpu| cpu != here && has_arrived(&cpu));
         let tell = || {
             for cpu in others.clone() {
                 self.host().local(cpu).is_kicked.leave();

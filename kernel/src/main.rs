@@ -21,6 +21,7 @@ mod deep;
 mod embassy;
 mod entry;
 mod exit;
+mod fault;
 mod heap;
 mod host;
 mod idle;
@@ -42,6 +43,7 @@ mod tasks;
 mod thread;
 mod trace;
 mod user;
+mod watch;
 
 use core::panic::PanicInfo;
 

@@ -83,6 +83,16 @@ pub(crate) fn counter() -> u64 {
     played(read, arch::counter)
 }
 
+/// See [`arch::adjustment`].
+pub(crate) fn adjustment() -> Option<u64> {
+    arch::adjustment()
+}
+
+/// See [`arch::adjust`].
+pub(crate) fn adjust(value: u64) {
+    arch::adjust(value);
+}
+
 /// See [`arch::kilohertz`].
 pub(crate) fn kilohertz() -> Kilohertz {
     played(|| KILOHERTZ, arch::kilohertz)

@@ -8,6 +8,7 @@ use crate::arch::{self, Begins};
 use crate::idle;
 use crate::machine::{Machine, machine};
 use crate::stack::stack;
+use crate::watch;
 
 /// Bytes of the stack of a CPU.
 const STACK: usize = 64 * 1024;
@@ -39,6 +40,7 @@ impl fmt::Display for NotStarted {
 pub(crate) fn secondary() -> ! {
     arch::init_cpu();
     let machine = machine();
+    watch::arrive(machine);
     machine.online();
     // The first CPU waits for it.
     arch::interrupt_cpu(0);
@@ -63,12 +65,17 @@ impl Machine {
             idle::until_time_or(end, is_over);
         });
         started.map_err(NotStarted::Refused)?;
-        idle::until_time_or(end, &|| self.is_online(cpu));
-        if self.is_online(cpu) {
-            Ok(())
-        } else {
-            Err(NotStarted::Silent(limit))
+        let has_arrived = || self.host().local(cpu).has_arrived.is_there();
+        idle::until_time_or(end, &has_arrived);
+        if !has_arrived() {
+            return Err(NotStarted::Silent(limit));
         }
+        let condemned = watch::meet(cpu);
+        idle::until(|| self.is_online(cpu));
+        if let Some(condemned) = condemned {
+            watch::obey(self, &condemned);
+        }
+        Ok(())
     }
 
     /// Calls `job` on `cpu`, which is not the executing CPU, and waits until the call has finished. Called by CPU 0.

@@ -130,6 +130,10 @@ pub const NAMES: &[&str] = &[
     "kernel-soft-stage-without-end",
     "kernel-soft-rest-forgotten",
     "kernel-soft-thread-keeps-the-cpu",
+    "kernel-counter-not-judged",
+    "kernel-counters-not-compared",
+    "kernel-counter-not-moved",
+    "kernel-calibration-not-refined",
     // Run queues and the tick of a slice (spec X-5).
     "sched-balance-carries-nothing",
     "sched-balance-forgets-nothing",

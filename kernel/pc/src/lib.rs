@@ -1,4 +1,5 @@
-//! The reader of a PC's ACPI tables, which describe its processors and timers.
+//! The reader of a PC's ACPI tables, which describe its processors and timers, and the list of processors whose timers
+//! lose deadlines.
 //!
 //! Nothing here touches the machine. Firmware writes its tables as it likes, so the readers trust none of them: they
 //! never read beyond the end of a table, every walk ends, and a senseless value is reported as a named error. The tests
@@ -9,3 +10,4 @@
 extern crate alloc;
 
 pub mod acpi;
+pub mod deadline;

@@ -16,6 +16,14 @@ pub(crate) const fn is_coupled() -> bool {
     true
 }
 
+/// Returns the register by which software moves the counter of the executing CPU; `None`, because there is none.
+pub(crate) const fn adjustment() -> Option<u64> {
+    None
+}
+
+/// Writes the register that [`adjustment`] returned.
+pub(crate) const fn adjust(_value: u64) {}
+
 /// Returns true if a write that moves the device later withdraws an interrupt that was due while interrupts were
 /// masked.
 pub(crate) const fn takes_back() -> bool {

@@ -5,7 +5,7 @@
 
 use crate::machine;
 use crate::parameters::Parameters;
-use crate::{arch, processors, suite};
+use crate::{arch, processors, suite, watch};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -22,6 +22,7 @@ extern "C" fn kernel_entry(cpu: usize) -> ! {
     }
     let parameters = Parameters::read();
     let machine = machine::start(&parameters);
+    watch::begin(machine);
     arch::unmask();
     let code = suite::run(machine, &parameters);
     arch::exit(code as u32)

@@ -46,6 +46,7 @@ mod threads;
 mod traced;
 mod trouble;
 mod user;
+mod watched;
 
 type Function = fn(&'static Machine, &Parameters) -> Verdict;
 
@@ -130,6 +131,8 @@ const TESTS: &[Test] = &[
     },
     test("absent", 1, 2, trouble::absent),
     test("halves", 1, 75, trouble::halves),
+    // Last: a jump stays in the clock, and later tests compare it with the counter.
+    test("watched", 1, 20, watched::watched),
     extra("fails", 1, 1, trouble::fails),
     extra("panics", 1, 1, trouble::panics),
     extra("faults", 1, 1, trouble::faults),

@@ -1,9 +1,9 @@
 //! A PC with 64-bit processors: local APIC, HPET, I/O APIC, found by ACPI; entered by PVH.
 //!
-//! The device of a CPU is the timer of its local APIC. Where a hypervisor announces the deadline mode, the kernel
-//! programs the timer with a TSC value, and the device is coupled. Otherwise the timer counts down. An interrupt that
-//! became due while interrupts were masked then still comes, even if the countdown was ended meanwhile: such an
-//! interrupt is spurious.
+//! The device of a CPU is the timer of its local APIC. Where the processor announces the deadline mode, and is not
+//! known to lose deadlines, the kernel programs the timer with a TSC value, and the device is coupled. Otherwise the
+//! timer counts down. An interrupt that became due while interrupts were masked then still comes, even if the countdown
+//! was ended meanwhile: such an interrupt is spurious.
 //!
 //! The watchdog is a comparator of the HPET, which interrupts the first CPU by an NMI, masked or not.
 //!
@@ -25,6 +25,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use tickless_core::time::convert::Kilohertz;
 use tickless_kernel_pc::acpi::{self, Tables};
+use tickless_kernel_pc::deadline::Processor;
 
 use super::interface::{Begins, CPUS_MAX, Device, Frame, Wait};
 use super::pages::{self, Purpose};
@@ -40,7 +41,7 @@ pub(crate) use instructions::{is_masked, mask, relax, restore, unmask};
 pub(crate) use segments::Own;
 
 use apic::Command;
-use instructions::{read_msr, write_port};
+use instructions::{read_msr, write_msr, write_port};
 use segments::{GS_BASE, entry_machine_check, entry_nmi};
 
 global_asm!(include_str!("boot.s"), options(att_syntax));
@@ -64,6 +65,7 @@ pub(crate) const FRAME: Frame = Frame {
     goes_on: 6,
 };
 
+const TSC_ADJUST: u32 = 0x3b;
 const SERIAL: u16 = 0x3f8;
 /// The port whose values end the emulator.
 const POWER: u16 = 0xf4;
@@ -135,6 +137,17 @@ fn unfenced_counter() -> u64 {
 pub(crate) fn kilohertz() -> Kilohertz {
     // Relaxed: written before any other CPU runs.
     Kilohertz(KILOHERTZ.load(Ordering::Relaxed))
+}
+
+/// Returns the register by which software moves the TSC of the executing CPU; `None` if the processor has none.
+pub(crate) fn adjustment() -> Option<u64> {
+    let has_it = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 1 != 0;
+    has_it.then(|| read_msr(TSC_ADJUST))
+}
+
+/// Writes the register that [`adjustment`] returned.
+pub(crate) fn adjust(value: u64) {
+    write_msr(TSC_ADJUST, value);
 }
 
 /// Returns true if the device compares with the counter that drives the time.
@@ -492,9 +505,9 @@ fn discover(start_info: usize) -> Result<(), Unusable> {
     KILOHERTZ.store(said_kilohertz(is_virtual).unwrap_or(tsc), Ordering::Relaxed);
     BUS_KILOHERTZ.store(bus, Ordering::Relaxed);
     let is_announced = basic.ecx & 1 << 24 != 0;
-    // Some processors lose deadlines with old microcode, and the project has no list of them: real ones count
-    // down. A hypervisor plays the timer itself.
-    IS_DEADLINE.store(is_announced && is_virtual, Ordering::Relaxed);
+    // A hypervisor plays the timer itself.
+    let is_kept = is_virtual || processor(basic.eax).keeps_deadlines();
+    IS_DEADLINE.store(is_announced && is_kept, Ordering::Relaxed);
     if let Some((controller, input)) = tables.input_of(BROADCAST_INTERRUPT) {
         let command = Command::Interrupt(segments::BROADCAST);
         apic::route(controller, input, boot, command);
@@ -503,6 +516,27 @@ fn discover(start_info: usize) -> Result<(), Unusable> {
     let (controller, input) = watchdog.ok_or(Unusable::Unrouted)?;
     apic::route(controller, input, boot, Command::Nmi);
     Ok(())
+}
+
+/// Returns the identification of the executing processor, whose leaf 1 begins with `signature`.
+fn processor(signature: u32) -> Processor {
+    const MICROCODE: u32 = 0x8b;
+    let maker = __cpuid(0);
+    let mut name = [0; 12];
+    for (place, word) in name
+        .chunks_exact_mut(4)
+        .zip([maker.ebx, maker.edx, maker.ecx])
+    {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    // The processor writes the revision when leaf 1 is read, over a zero.
+    write_msr(MICROCODE, 0);
+    let _leaf = __cpuid(1);
+    Processor {
+        maker: name,
+        signature,
+        microcode: (read_msr(MICROCODE) >> 32) as u32,
+    }
 }
 
 /// Numbers the CPUs: the one that executes is the first.
