@@ -8,12 +8,13 @@ use crate::cpu::CpuId;
 use crate::event::flush::Flush;
 use crate::hierarchy::step::Step;
 use crate::slots::geometry::Tick;
-use crate::tick::keep::KeepReason;
 use crate::time::{Clock, Instant};
 use crate::wheel::family::{Timeout, WheelKind};
 
 pub use crate::exact::family::Placement;
+pub use keep::KeepReason;
 
+mod keep;
 pub mod line;
 
 /// The identity of a timer in a trace: its address, which is never dereferenced.

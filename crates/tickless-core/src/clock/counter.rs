@@ -2,12 +2,8 @@
 
 use core::fmt;
 
+use super::CounterId;
 use crate::time::convert::{Kilohertz, Rounding, Scale};
-
-/// The identity of a counter. A device that compares with a counter uses this identity to check if the same counter
-/// drives the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CounterId(pub u32);
 
 /// A free-running counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,15 +12,27 @@
 use crate::time::{Clock, Offset};
 
 pub mod combined;
+#[cfg(feature = "kernel")]
 mod counter;
 pub mod follow;
+#[cfg(feature = "kernel")]
 mod switch;
+#[cfg(feature = "kernel")]
 mod timekeeper;
+#[cfg(feature = "kernel")]
 pub mod watchdog;
 
-pub use counter::{BadCounter, Counter, CounterId};
+#[cfg(feature = "kernel")]
+pub use counter::{BadCounter, Counter};
+#[cfg(feature = "kernel")]
 pub use switch::{Counters, GuardedClock, SwitchHost, Switched};
+#[cfg(feature = "kernel")]
 pub use timekeeper::{Keeper, KeeperCounts, Slept, Timekeeper};
+
+/// The identity of a counter. A device that compares with a counter uses this identity to check if the same counter
+/// drives the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CounterId(pub u32);
 
 /// A count of the jumps of the clocks. A base that has seen the present count has the present offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,10 +50,12 @@ impl SetSequence {
         Self(self.0.wrapping_add(1))
     }
 
+    #[cfg(feature = "kernel")]
     pub(crate) const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
+    #[cfg(feature = "kernel")]
     pub(crate) const fn word(self) -> u64 {
         self.0
     }

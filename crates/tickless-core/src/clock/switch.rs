@@ -33,7 +33,8 @@
 
 use tickless_link::sync::{AtomicU8, Ordering};
 
-use super::counter::{BadCounter, Counter, CounterId};
+use super::CounterId;
+use super::counter::{BadCounter, Counter};
 use super::timekeeper::{Keeper, Timekeeper};
 use super::{Offsets, SetSequence};
 use crate::time::Instant;

@@ -46,7 +46,8 @@ use tickless_link::latch::{LatchCell, LatchWriter};
 use tickless_link::seqlock::{SeqCell, Writer};
 use tickless_link::sync::{AtomicU64, Ordering};
 
-use super::counter::{BadCounter, Counter, CounterId};
+use super::CounterId;
+use super::counter::{BadCounter, Counter};
 use super::{Offsets, SetSequence};
 use crate::time::convert::Cycles;
 use crate::time::{Instant, NANOS_PER_SEC, Offset, Span};

@@ -7,7 +7,6 @@ use tickless_link::lock::RawLock;
 
 use super::count::Duty;
 use super::cpu::{Context, CpuTick, Role};
-use super::keep::KeepReason;
 use super::nohz::{Forecast, Nohz, SleepLength, StoppedTick, TickDependencies};
 use crate::cpu::CpuId;
 use crate::hierarchy::HierarchyHost;
@@ -16,6 +15,7 @@ use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::time::{Instant, Monotonic, Offset};
 use crate::trace::Event;
+use crate::trace::KeepReason;
 use crate::wheel::idle::{NextDue, TickTime, wake_times};
 
 impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>

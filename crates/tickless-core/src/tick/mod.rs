@@ -64,7 +64,6 @@ mod cpu;
 mod dependency;
 mod dump;
 mod idle;
-pub(crate) mod keep;
 mod mask;
 #[cfg(all(test, loom))]
 mod model;
@@ -72,11 +71,11 @@ mod nohz;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
+pub use crate::trace::KeepReason;
 pub use account::{IdleTime, IdleWriter};
 pub use broadcast::{Broadcast, BroadcastExit, Busy, Carrier, Delivery, Entered};
 pub use count::{Duty, STALL_TICKS, TickCount};
 pub use cpu::{Context, CpuTick, Role, skew};
 pub use dependency::{Dependencies, Dependency, Scope, first_dependency};
-pub use keep::KeepReason;
 pub use mask::CpuMask;
 pub use nohz::{Forecast, Nohz, SleepLength, StoppedTick, TickDependencies, TickOutcome};

@@ -6,7 +6,6 @@ use tickless_link::lock::RawLock;
 
 use super::count::{Duty, TickCount};
 use super::cpu::{Context, CpuTick, Mode, Role};
-use super::keep::KeepReason;
 use crate::base::timers::Timers;
 use crate::cpu::CpuId;
 use crate::hierarchy::{Hierarchy, HierarchyHost, WIDTH_DEFAULT};
@@ -15,6 +14,7 @@ use crate::platform::Platform;
 use crate::restart::Restart;
 use crate::time::{Instant, Monotonic, Offset, Span};
 use crate::trace::Event;
+use crate::trace::KeepReason;
 
 /// The host's reasons for and against a tick on its CPU (spec C-7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

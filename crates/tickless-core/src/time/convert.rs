@@ -247,6 +247,7 @@ impl Reverse {
     }
 
     /// Makes the conversion from its published factors, with the range `max` in nanoseconds.
+    #[cfg(feature = "kernel")]
     #[inline]
     pub(crate) const fn from_words((mult, shift): (u32, u32), max: u64) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The published record, in words, and the computation of the time from it.
 
-use crate::clock::counter::CounterId;
+use crate::clock::CounterId;
 use crate::time::Instant;
 use crate::time::convert::{Cycles, Reverse, Scale};
 
