@@ -35,8 +35,8 @@
 //!
 //! | for | use |
 //! |---|---|
-//! | a thread that needs the shortest path from a timer to its code, alone or on each CPU | [`worker`]: [`Worker`], [`Workers`] |
-//! | tasks that share workers fairly, with weights, slices and checkpoints | [`executor`]: [`Executor`], [`task`], [`coop`], with the feature of that name, which is on by default |
+//! | a thread that needs the shortest path from a timer to its code, alone or on each CPU | [`worker`]: [`Worker`], [`Workers`], with the feature `worker` |
+//! | tasks that share workers fairly, with weights, slices and checkpoints | [`executor`]: [`Executor`], [`task`], [`coop`], with the feature of that name |
 //! | a thread with an event loop of its own | [`Driver`]: a file descriptor, a deadline, a turn |
 //! | sleeps until a time of day, and their reaction to a set of the clock | [`realtime`] |
 //! | clocks that count the time of a suspend; atomic time | [`boottime`], [`tai`] |
@@ -91,7 +91,13 @@
 )]
 #![cfg_attr(
     not(feature = "executor"),
-    allow(dead_code, reason = "a part of the host serves the executor alone")
+    allow(
+        dead_code,
+        unused_imports,
+        unused_mut,
+        unused_variables,
+        reason = "a part of the host serves workers and the executor alone"
+    )
 )]
 
 // Before all others: of several paths to a type the compiler shows the first in its messages.
@@ -143,14 +149,16 @@ pub mod metrics;
 #[cfg(not(loom))]
 mod shown;
 #[cfg(not(loom))]
+mod start_error;
+#[cfg(not(loom))]
 mod stats;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub mod tokio;
-#[cfg(not(loom))]
+#[cfg(all(feature = "worker", not(loom)))]
 pub mod topology;
 #[cfg(all(feature = "tracepoints", not(loom)))]
 pub mod tracepoints;
-#[cfg(not(loom))]
+#[cfg(all(feature = "worker", not(loom)))]
 pub mod worker;
 
 /// Items for the tests and measurements of this repository. They may change with any version.
@@ -223,6 +231,7 @@ pub mod internals {
     }
 
     /// Makes the descriptor of `driver` readable although nothing is due.
+    #[cfg(feature = "worker")]
     pub fn poke(driver: &crate::Driver) {
         driver.poke();
     }
@@ -251,19 +260,20 @@ pub use executor::{Executor, coop, task};
 #[cfg(not(loom))]
 pub use inspect::dump;
 #[cfg(not(loom))]
-pub use stats::{Stats, clock, init, stats};
+pub use start_error::StartError;
 #[cfg(not(loom))]
+pub use stats::{Stats, clock, init, stats};
+#[cfg(all(feature = "worker", not(loom)))]
 pub use worker::{
     BuildError, Builder, Driver, EpollEvent, EpollEvents, IsolateError, IsolatedTimers,
-    IsolationError, MigratorPolicy, Parking, ScheduleError, StartError, Turn, Unparker, Worker,
-    Workers,
+    IsolationError, MigratorPolicy, Parking, ScheduleError, Turn, Unparker, Worker, Workers,
 };
 
 /// The examples of the guide and of the README, so that they are compiled and run. Some examples of the guide need
 /// hyper and tokio.
 #[cfg(doctest)]
 mod written {
-    #[cfg(all(feature = "hyper", feature = "tokio"))]
+    #[cfg(all(feature = "executor", feature = "hyper", feature = "tokio"))]
     #[doc = include_str!("../../../docs/guide.md")]
     mod guide {}
     #[doc = include_str!("../../../README.md")]

@@ -4,8 +4,8 @@ use crate::host::registry::{bases, timers};
 use crate::host::remote::reactors;
 use crate::host::thread::{ThreadKind, with_thread};
 use crate::host::{barrier, lifecycle, wake};
+use crate::start_error::StartError;
 use crate::time::interval::all_missed;
-use crate::worker::StartError;
 
 /// Counters of the library since the process began, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

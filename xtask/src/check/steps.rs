@@ -61,7 +61,7 @@ pub(super) const FEATURES: &[(&str, &[&str])] = &[
     ("tickless-capi", &[""]),
     ("tickless-conformance", &["", "default", "std,serde"]),
     // Without it what serves far timers must not be left over.
-    ("tickless-core", &["", "default,far-wheel"]),
+    ("tickless-core", &["", "default,far-wheel", "kernel"]),
     ("tickless-link", &[""]),
     ("tickless-preload", &[""]),
     ("tickless-sched", &[""]),
@@ -69,7 +69,6 @@ pub(super) const FEATURES: &[(&str, &[&str])] = &[
         "tickless",
         &[
             "",
-            "default",
             "executor",
             "executor,hyper,stream,tokio",
             "hyper",
@@ -83,6 +82,7 @@ pub(super) const FEATURES: &[(&str, &[&str])] = &[
             "tracepoints",
             "portable,tracepoints",
             "tracing",
+            "worker",
         ],
     ),
 ];
@@ -221,7 +221,8 @@ pub(super) const STEPS: &[Step] = &[
         share: Full,
         parts: &[With(
             &[Target("x86_64-unknown-none")],
-            "cargo build --lib -p tickless-link -p tickless-core -p tickless-sched --target x86_64-unknown-none \
+            "cargo build --lib --features tickless-core/kernel -p tickless-link -p tickless-core -p tickless-sched \
+             --target x86_64-unknown-none \
              && cargo build --lib -p tickless-conformance --no-default-features --target x86_64-unknown-none",
         )],
     },
@@ -299,7 +300,7 @@ pub(super) const STEPS: &[Step] = &[
                     Target("thumbv7m-none-eabi"),
                     Target("riscv32imac-unknown-none-elf"),
                 ],
-                "cargo clippy --no-deps -p tickless-link -p tickless-core -p tickless-sched \
+                "cargo clippy --no-deps --features tickless-core/kernel -p tickless-link -p tickless-core -p tickless-sched \
                  --target thumbv6m-none-eabi --target thumbv7m-none-eabi --target riscv32imac-unknown-none-elf \
                  -- -D warnings",
             ),

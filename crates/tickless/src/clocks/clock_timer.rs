@@ -29,8 +29,11 @@ use crate::host::thread::shown_now_lower;
 use crate::host::{blocked, wake};
 use crate::time::budget;
 use crate::time::sleep_timer::wakes;
-use crate::time::virtual_time::ticket::{self, Waits as TicketWaits};
-use crate::time::virtual_time::{self, FAR};
+#[cfg(feature = "worker")]
+use crate::time::virtual_time::{
+    self, FAR,
+    ticket::{self, Waits as TicketWaits},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimerState {
@@ -145,6 +148,7 @@ impl<C: ClockId> ClockTimer<C> {
     }
 
     pub(crate) fn poll(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<Found> {
+        #[cfg(feature = "worker")]
         if let Some(polled) = self.as_mut().poll_virtual(context.waker()) {
             return polled;
         }
@@ -200,6 +204,7 @@ impl<C: ClockId> ClockTimer<C> {
 
     /// Polls on a thread with a virtual clock. Returns `None` on any other thread; the timer is then not armed on a
     /// virtual clock.
+    #[cfg(feature = "worker")]
     fn poll_virtual(self: Pin<&mut Self>, waker: &Waker) -> Option<Poll<Found>> {
         let mut this = self.project();
         let is_virtual = wake::is_virtual();

@@ -122,6 +122,7 @@ use crate::host::registry::{clock_sets, shown, watch_clocks};
 use crate::host::thread::shown_now_lower;
 use crate::time;
 use crate::time::budget::poll_limited;
+#[cfg(feature = "worker")]
 use crate::time::virtual_time;
 
 /// The reaction of a timer on the time of day to a set of that clock. [The module](self) compares the reactions.
@@ -628,6 +629,7 @@ pub fn now() -> SystemTime {
 /// # Panics
 ///
 /// When the clock is not paused, outside of a runtime, and in a runtime of tokio.
+#[cfg(feature = "worker")]
 #[track_caller]
 pub fn set(to: SystemTime) {
     watch_clocks();

@@ -75,7 +75,13 @@ pub(crate) mod clock;
 pub(crate) mod device;
 pub(crate) mod doorbell;
 pub(crate) mod idle;
+#[cfg(feature = "worker")]
 pub(crate) mod isolation;
+#[cfg(not(feature = "worker"))]
+pub(crate) mod isolation {
+    //! The words of the isolation; without workers nothing is isolated.
+    pub(crate) mod state;
+}
 pub(crate) mod kernel_time;
 pub(crate) mod kick;
 pub(crate) mod lateness;
@@ -102,6 +108,7 @@ pub(crate) mod tick;
 #[cfg(feature = "tokio")]
 mod tokio_clock;
 pub(crate) mod turn;
+#[cfg(feature = "worker")]
 pub(crate) mod virtual_base;
 pub(crate) mod wake;
 pub(crate) mod wall;

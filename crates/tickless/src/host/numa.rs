@@ -12,25 +12,42 @@
 //! kernel does not report nodes, all threads are on node 0, and so are threads on CPUs for which the kernel reports no
 //! node.
 
+use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use tickless_core::hierarchy::Layout;
 
 use super::sys::threads;
-use crate::topology::{CpuSet, Topology};
+
+/// The CPUs of a node, as the kernel lists them: "0-3,8-11".
+type Cpus = Vec<RangeInclusive<u32>>;
 
 /// The nodes of the machine that have CPUs, numbered without gaps.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    cpus: Vec<CpuSet>,
+    cpus: Vec<Cpus>,
 }
 
 impl Nodes {
     fn read(root: &Path) -> Self {
-        // Without nodes everything goes on as on a machine with one.
-        let mut cpus = Topology::read_nodes(root).unwrap_or_default();
-        cpus.retain(|cpus| !cpus.is_empty());
+        let mut nodes = Vec::<(u32, Cpus)>::new();
+        let entries = fs::read_dir(root.join("sys/devices/system/node"));
+        for entry in entries.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("node"));
+            let Some(number) = number.and_then(|number| number.parse().ok()) else {
+                continue;
+            };
+            // A node whose list cannot be read counts as one without CPUs.
+            let list = fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
+            let cpus: Cpus = list.trim().split(',').filter_map(parse).collect();
+            let place = nodes.partition_point(|(before, _)| *before < number);
+            nodes.insert(place, (number, cpus));
+        }
+        nodes.retain(|(_, cpus)| !cpus.is_empty());
+        let cpus = nodes.into_iter().map(|(_, cpus)| cpus).collect();
         Self { cpus }
     }
 
@@ -40,8 +57,8 @@ impl Nodes {
     }
 
     fn of_cpu(&self, cpu: u32) -> u32 {
-        let place = self.cpus.iter().position(|cpus| cpus.contains(cpu));
-        place.map_or(0, number)
+        let has_cpu = |cpus: &Cpus| cpus.iter().any(|range| range.contains(&cpu));
+        self.cpus.iter().position(has_cpu).map_or(0, number)
     }
 
     /// Returns the node of a thread that runs on `cpu`, and may run on the CPUs for which `allowed` returns true, if
@@ -50,7 +67,7 @@ impl Nodes {
         let Some(allowed) = allowed else {
             return self.of_cpu(cpu);
         };
-        let may_use = |cpus: &CpuSet| cpus.iter().any(&allowed);
+        let may_use = |cpus: &Cpus| cpus.iter().cloned().flatten().any(&allowed);
         let mut usable = (0..).zip(&self.cpus).filter(|(_, cpus)| may_use(cpus));
         match (usable.next(), usable.next()) {
             (Some((only, _)), None) => only,
@@ -66,14 +83,20 @@ impl Nodes {
         if self.is_one() {
             return Layout::new(threads, 1, width);
         }
-        let fullest = self.cpus.iter().map(CpuSet::len).max().unwrap_or(1);
-        let fullest = number(fullest).min(threads);
+        let size = |cpus: &Cpus| cpus.iter().map(|range| range.clone().count()).sum();
+        let fullest = number(self.cpus.iter().map(size).max().unwrap_or(1)).min(threads);
         // Of parts of that size there are as many as it takes, and one that is not full for each node.
         let parts = threads
             .div_ceil(fullest)
             .saturating_add(number(self.cpus.len()));
         Layout::new(fullest.saturating_mul(parts), parts, width)
     }
+}
+
+/// Reads a part of a list: "3", or "0-3".
+fn parse(part: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
 fn number(count: usize) -> u32 {
@@ -112,9 +135,9 @@ pub(super) mod tests {
 
     use tickless_core::hierarchy::{LEVELS_MAX, Layout};
 
-    use super::Nodes;
-    use crate::topology::CpuSet;
-    use crate::topology::tests::{fixture, set};
+    use super::{Nodes, parse};
+    #[cfg(feature = "worker")]
+    use crate::topology::tests::fixture;
 
     const THREADS_MAX: usize = 1 << 16;
     const WIDTH: usize = 8;
@@ -125,8 +148,8 @@ pub(super) mod tests {
     }
 
     fn of_thread(nodes: &Nodes, allowed: &str, cpu: u32) -> u32 {
-        let allowed: CpuSet = set(allowed);
-        nodes.of_thread(Some(|cpu| allowed.contains(cpu)), cpu)
+        let allowed = allowed.split(',').filter_map(parse).flatten();
+        nodes.of_thread(Some(|cpu| allowed.clone().any(|may| may == cpu)), cpu)
     }
 
     #[test]
@@ -161,6 +184,7 @@ pub(super) mod tests {
     }
 
     /// Groups contain threads of several nodes from the same level on as in the drawing.
+    #[cfg(feature = "worker")]
     #[test]
     fn trees_of_threads_are_separated_as_the_drawing_says() {
         let machine = fixture("two-sockets");
@@ -176,7 +200,7 @@ pub(super) mod tests {
     fn there_is_room_for_every_thread_however_unevenly_they_are_spread() {
         for nodes in [2, 3, 8, 64, 1_024_u32] {
             for fullest in [1, 7, 8, 9, 64, 100, 512, 4_096] {
-                let all: Vec<CpuSet> = (0..nodes).map(|_| (0..fullest).collect()).collect();
+                let all = vec![vec![0..=fullest - 1]; usize::try_from(nodes).unwrap()];
                 let layout = Nodes { cpus: all }.layout(THREADS_MAX, WIDTH);
                 assert!(layout.levels() <= LEVELS_MAX);
                 let reach = |levels: usize| (WIDTH as u64).pow(u32::try_from(levels).unwrap());

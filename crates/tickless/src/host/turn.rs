@@ -5,12 +5,14 @@ use tickless_core::event::Flush;
 use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 
+#[cfg(feature = "worker")]
+use super::isolation;
 use super::process::TURN_BUDGET;
 use super::registry::timers;
 use super::remote::{publish, trees};
 use super::thread::{ThreadBase, ThreadKind, with_thread};
 use super::tick::tick_of;
-use super::{blocked, device, isolation, overrun, wake};
+use super::{blocked, device, overrun, wake};
 
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +101,7 @@ fn take(base: &'static ThreadBase, now: Instant, rearm: Rearm) -> Done {
     let cpu = base.cpu();
     if base.local().device.kick.take() {
         timers().retrigger(cpu);
+        #[cfg(feature = "worker")]
         isolation::obey(base);
     }
     let mut done = take_coarse(cpu, now);

@@ -79,6 +79,7 @@ pub(crate) mod sleep_timer;
 mod stream;
 mod timeout;
 mod timer;
+#[cfg(feature = "worker")]
 pub(crate) mod virtual_time;
 
 pub use std::time::Duration;
@@ -95,6 +96,7 @@ pub use stream::{
 };
 pub use timeout::{Timeout, timeout, timeout_at};
 pub use timer::Timer;
+#[cfg(feature = "worker")]
 pub use virtual_time::{advance, pause, pause_manually, resume};
 
 /// The errors of this module.

@@ -29,6 +29,7 @@ use crate::host::thread::{is_ahead_fast, shown_now_lower, shown_now_upper};
 use crate::host::{blocked, wake};
 
 mod in_queue;
+#[cfg(feature = "worker")]
 mod on_virtual_clock;
 mod reset;
 mod state;
@@ -208,6 +209,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// Works as [`poll`](Self::poll), for a timer that was polled before, or is over.
     #[inline(never)]
     fn poll_slow(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+        #[cfg(feature = "worker")]
         if self.as_mut().waits_virtually(context.waker()) {
             return Poll::Pending;
         }
@@ -261,7 +263,9 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// passed the deadline.
     #[inline(never)]
     fn arm(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        if wake::ensure_expiry_thread_or_virtual() {
+        let is_virtual = wake::ensure_expiry_thread_or_virtual();
+        #[cfg(feature = "worker")]
+        if is_virtual {
             return self.arm_virtual(waker);
         }
         blocked::polled(&waker);

@@ -201,14 +201,6 @@ impl<'r> Files<'r> {
             .collect()
     }
 
-    /// Returns the CPUs of each node, in the order of the nodes' numbers.
-    pub(super) fn cpus_of_nodes(&self) -> Result<Vec<CpuSet>> {
-        let nodes = self.numbered(NODES, "node")?.into_iter();
-        let cpus = nodes.map(|(_, directory)| self.cpu_list(&format!("{directory}/cpulist")));
-        cpus.map(|cpus| cpus.map(Option::unwrap_or_default))
-            .collect()
-    }
-
     fn memory(&self, path: &str) -> Result<Option<u64>> {
         let Some(text) = self.text(path)? else {
             return Ok(None);

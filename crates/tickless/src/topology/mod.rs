@@ -173,11 +173,6 @@ impl Topology {
         Ok(files.isolated()?.union(&files.nohz_full()?))
     }
 
-    /// Returns the CPUs of each node. Reads only a few files.
-    pub(crate) fn read_nodes(root: &Path) -> Result<Vec<CpuSet>, TopologyError> {
-        Files::new(root).cpus_of_nodes()
-    }
-
     /// Returns the CPUs that are to be left alone.
     pub(crate) fn quiet(&self) -> CpuSet {
         self.isolated.union(&self.nohz_full)

@@ -3,13 +3,13 @@
 #[cfg(windows)]
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, RawHandle};
 
-use super::error::StartError;
 use super::local::{LocalTimers, Turn};
 use crate::host::device;
 #[cfg(not(windows))]
 use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use crate::host::sys::timers::{BorrowedTimer, drain};
 use crate::host::thread::ThreadKind;
+use crate::start_error::StartError;
 use crate::time::Instant;
 
 /// The timers of a thread that has its own event loop: a file descriptor to wait for, and a method to call when the

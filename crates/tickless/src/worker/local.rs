@@ -7,7 +7,7 @@ use tickless_core::coarse::Tick;
 use tickless_core::hierarchy::Leaving;
 use tickless_core::time::Instant as CoreInstant;
 
-use super::error::{IsolationError, StartError};
+use super::error::IsolationError;
 use crate::host::isolation::state::Help;
 use crate::host::registry::timers;
 use crate::host::remote::{housekeeping, publish, trees};
@@ -15,6 +15,7 @@ use crate::host::thread::{
     ThreadBase, ThreadKind, now_lower, turn_taken_by_this_thread, with_thread,
 };
 use crate::host::{clock, device, idle, isolation, lifecycle, tick, turn};
+use crate::start_error::StartError;
 use crate::time::Instant;
 
 /// The queue that receives the global coarse timers and the exact timers that an isolated worker starts.

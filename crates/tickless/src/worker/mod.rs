@@ -30,10 +30,11 @@ mod worker;
 
 #[cfg(not(any(unix, target_os = "wasi")))]
 pub use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd};
+pub use crate::start_error::StartError;
 pub use builder::{Builder, MigratorPolicy, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};
-pub use error::{BuildError, IsolateError, IsolationError, ScheduleError, StartError};
+pub use error::{BuildError, IsolateError, IsolationError, ScheduleError};
 #[cfg(feature = "executor")]
 pub(crate) use local::assert_outside_of_callbacks;
 pub use local::{IsolatedTimers, Turn, migration, set_migration};

@@ -11,7 +11,7 @@ use tickless_core::base::Stats as TimerStats;
 use tickless_core::time::Instant as CoreInstant;
 
 use super::epoll::EpollEvents;
-use super::error::{IsolationError, StartError};
+use super::error::IsolationError;
 use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callbacks};
 use crate::host::isolation::Occupancy;
 use crate::host::registry::timers;
@@ -21,6 +21,7 @@ use crate::host::sys::descriptors::{AsFd, BorrowedFd};
 use crate::host::sys::threads;
 use crate::host::thread::{ThreadBase, ThreadKind};
 use crate::host::{clock, device, wake};
+use crate::start_error::StartError;
 use crate::time::Instant;
 use crate::time::budget::refilled;
 use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};

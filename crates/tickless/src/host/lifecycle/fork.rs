@@ -45,6 +45,8 @@ use tickless_core::time::Clock as CoreClock;
 use tickless_link::LastThread;
 
 use crate::host::clock::{self, CLOCK, Clock};
+#[cfg(feature = "worker")]
+use crate::host::isolation;
 use crate::host::process::{self, Host};
 #[cfg(feature = "tracepoints")]
 use crate::host::recording;
@@ -56,7 +58,7 @@ use crate::host::sys::timers;
 use crate::host::thread::{
     Local, Thread, ThreadBase, ThreadKind, lock, turn_taken_by_this_thread, with_thread,
 };
-use crate::host::{blocked, device, isolation, kernel_time, tick, wake, wall};
+use crate::host::{blocked, device, kernel_time, tick, wake, wall};
 
 type ExpiryLock = <Host as Port>::ExpiryLock;
 
@@ -175,6 +177,7 @@ extern "C" fn child() {
             orphans.push(base);
         }
     }
+    #[cfg(feature = "worker")]
     isolation::forget(own.and_then(base));
     forget_watchers();
     if !expiry_thread_survives {

@@ -13,13 +13,15 @@ use std::ffi::c_void;
 use tickless_core::base::Timers;
 use tickless_core::hierarchy::Leaving;
 
+#[cfg(feature = "worker")]
+use super::isolation;
 use super::isolation::state::Help;
 use super::process::Host;
 use super::registry::{self, EXPIRY_THREAD, FirstUse, timers};
 use super::remote::trees;
 use super::sys::threads;
 use super::thread::{Thread, ThreadBase, ThreadKind, turn_taken_by_this_thread, with_thread};
-use super::{device, isolation, tick};
+use super::{device, tick};
 
 impl FirstUse for Host {
     fn begin(timers: &'static Timers<Self>) {
@@ -95,6 +97,7 @@ fn leave(thread: &Thread) {
     match was {
         ThreadKind::Foreign => trees::leave_foreign(base),
         ThreadKind::Worker => {
+            #[cfg(feature = "worker")]
             isolation::end(base);
             let left = trees::leave(base, Leaving::Offline);
             debug_assert!(left.is_ok(), "a worker has joined: {left:?}");

@@ -10,8 +10,10 @@ use super::super::sleep_queue::SleepQueue;
 #[cfg(feature = "tokio-test-util")]
 use super::super::virtual_time::companion;
 use super::in_queue::{latest, queue, restart};
+#[cfg(feature = "worker")]
+use super::on_virtual_clock;
 use super::state::{Parts, SleepState};
-use super::{SleepTimer, is_over, on_virtual_clock};
+use super::{SleepTimer, is_over};
 use crate::host::thread::note_pushed_out;
 use crate::host::wake;
 
@@ -51,6 +53,7 @@ impl<T: SleepQueue> SleepTimer<T> {
             }
         }
         let is_virtual = wake::ensure_expiry_thread_or_virtual();
+        #[cfg(feature = "worker")]
         if let Some(ticket) = on_virtual_clock::ticket(this.timer.as_mut()) {
             // If it fired its waker is used up, as below.
             if !ticket.reset(deadline) {
@@ -73,13 +76,15 @@ impl<T: SleepQueue> SleepTimer<T> {
         };
         // The task was told that the time had come, and may wait for the next one without polling, as in tokio.
         if is_over(deadline) {
-            waker.wake();
-        } else if is_virtual {
-            let _waits = self.arm_virtual(waker);
-        } else {
-            drop(queue(this.timer.as_mut(), deadline, waker));
-            this.timer.set_stage(SleepState::Armed);
+            return waker.wake();
         }
+        #[cfg(feature = "worker")]
+        if is_virtual {
+            let _waits = self.arm_virtual(waker);
+            return;
+        }
+        drop(queue(this.timer.as_mut(), deadline, waker));
+        this.timer.set_stage(SleepState::Armed);
     }
 
     /// Resets as [`reset`](Self::reset) does, but a task that was woken for the old deadline is not woken again before

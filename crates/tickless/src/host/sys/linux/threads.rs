@@ -1,15 +1,14 @@
 //! The kernel's services for threads: the end of a thread, its CPU, its priority, and its counts.
 
 use std::ffi::{c_long, c_void};
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::process::{Resource, getrlimit};
 use rustix::thread::{
     ClockId, CpuSet, NanosleepRelativeResult, clock_nanosleep_relative, sched_getaffinity,
     sched_setaffinity,
@@ -211,7 +210,19 @@ pub(crate) fn set_realtime_priority(priority: Option<u8>) -> io::Result<()> {
 
 /// Returns the highest real-time priority that an ordinary process may give its threads; `None` if there is no limit.
 pub(crate) fn realtime_limit() -> Option<u64> {
-    getrlimit(Resource::Rtprio).current
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: the structure lives as long as the call, which writes it.
+    let refused = unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, limit.as_mut_ptr()) };
+    // SAFETY: the call did not refuse, so it wrote all of the structure.
+    let limit = (refused == 0).then(|| unsafe { limit.assume_init() }.rlim_cur);
+    #[allow(
+        clippy::useless_conversion,
+        clippy::allow_attributes,
+        reason = "the field is shorter on 32 bits"
+    )]
+    limit
+        .filter(|limit| *limit != libc::RLIM_INFINITY)
+        .map(u64::from)
 }
 
 /// Returns a function that says on which CPUs the calling thread may run; `None` if the kernel refuses the call.
@@ -227,21 +238,20 @@ pub(crate) fn allowed_cpus() -> Option<impl Fn(u32) -> bool> {
 #[derive(Debug)]
 pub(crate) struct WaitAccount {
     /// The file `/proc/thread-self/schedstat`.
-    schedstat: OwnedFd,
+    schedstat: File,
 }
 
 impl WaitAccount {
     /// Opens the account of the calling thread; `None` if the kernel keeps no account.
     pub(crate) fn open() -> Option<Self> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let schedstat = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty());
-        schedstat.ok().map(|schedstat| Self { schedstat })
+        let schedstat = File::open("/proc/thread-self/schedstat").ok()?;
+        Some(Self { schedstat })
     }
 
     /// Returns the time for which the thread waited, in nanoseconds.
     pub(crate) fn waited(&self) -> Option<u64> {
         let mut text = [0; 64];
-        let length = rustix::io::pread(&self.schedstat, &mut text, 0).ok()?;
+        let length = self.schedstat.read_at(&mut text, 0).ok()?;
         second_number(text.get(..length)?)
     }
 }
