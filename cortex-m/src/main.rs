@@ -1,8 +1,7 @@
 //! A Cortex-M program that uses the timers of the Tickless core, also for embassy.
 //!
 //! The program starts on a bare board, runs its [tests](suite), writes a report through the debugger and ends with a
-//! [code](exit::Code). `cargo xtask cortex-m` builds the program and runs it in an emulator; `docs/platforms.md` shows
-//! the measurements. To port the core to another board, copy [`host`]; to port the embassy driver, copy [`driver`]. All
+//! [code](exit::Code). `run.sh` runs the program in an emulator; `docs/platforms.md` shows the measurements. To port the core to another board, copy [`host`]; to port the embassy driver, copy [`driver`]. All
 //! code that depends on the hardware is in [`board`].
 #![no_std]
 #![no_main]

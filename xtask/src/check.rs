@@ -12,20 +12,17 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use self::run::Run;
-use self::steps::{FEATURES, Need, Part, STEPS, Share, Step};
+use self::steps::{Part, STEPS, Share, Step};
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
 use crate::toolchain;
 
 mod deny;
 mod kernel;
-mod licence;
 mod moved;
 mod package;
 mod run;
 mod steps;
-mod tokio_family;
-mod walls;
 
 /// Checks the library; with --all everything, as CI does.
 ///
@@ -62,17 +59,17 @@ struct Row<'r> {
 /// Runs `cargo xtask check`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
-        for Step {
-            name, about, share, ..
-        } in STEPS
-        {
-            let share = match share {
+        for step in STEPS.iter() {
+            let share = match step.share {
                 Share::Quick => "quick",
                 Share::Full => "",
                 Share::All => "with --all",
                 Share::OnRequest => "only on request",
             };
-            println!("{}", format!("{name:<13}{about:<78}{share}").trim_end());
+            println!(
+                "{}",
+                format!("{:<13}{:<92}{share}", step.name, step.about).trim_end()
+            );
         }
         return Ok(());
     }
@@ -83,10 +80,8 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
         println!("\n== {}: {}", step.name, step.about);
         let began = Instant::now();
         let mut run = Run::new(root, is_fresh);
-        let result = step
-            .parts
-            .iter()
-            .try_for_each(|part| perform(&mut run, step, part));
+        let mut parts = step.parts.iter();
+        let result = parts.try_for_each(|part| perform(&mut run, step, part));
         let (failure, took) = (result.err(), began.elapsed());
         let word = if failure.is_some() {
             "FAILED"
@@ -139,81 +134,60 @@ fn selected(arguments: &Arguments) -> Result<Vec<&'static Step>, String> {
         Share::Quick => true,
         Share::Full => !quick,
         Share::All => arguments.all,
-        Share::OnRequest => quick && matches!(step.parts, [Part::Changed]),
+        Share::OnRequest => quick && step.name == "changed",
     };
     Ok(STEPS.iter().filter(wanted).collect())
 }
 
 fn perform(run: &mut Run<'_>, step: &Step, part: &Part) -> Result<(), String> {
-    match part {
-        Part::Line(line) => run.shell(line),
-        Part::With(needs, line) => {
-            for need in *needs {
-                if let Err(reason) = fulfil(run.root(), *need) {
-                    run.skip(&format!("{}: `{line}`", step.name), &reason);
-                    return Ok(());
-                }
-            }
-            run.shell(line)
+    let line = &part.line;
+    for (kind, name) in &part.needs {
+        if let Err(reason) = fulfil(run.root(), kind, name) {
+            run.skip(&format!("{}: `{line}`", step.name), &reason);
+            return Ok(());
         }
-        Part::Search(line) => {
-            if run.shell(line).is_err() {
+    }
+    match line.strip_prefix("own ") {
+        Some("changed") => changed(run),
+        Some("deny") => deny::step(run),
+        Some("kernel") => kernel::step(run),
+        Some("package") => package::step(run),
+        Some("tokio-family") => moved::tokio_family(run),
+        Some("tower") => moved::tower(run),
+        Some(other) => Err(format!("xtask has no function {other}")),
+        None => match run.shell(line) {
+            Err(_) if part.is_search => {
                 let found = run.causes.pop().map(|(_, output)| output);
-                run.finds
-                    .push(format!("`{line}` found:\n{}", found.unwrap_or_default()));
+                let found = found.unwrap_or_default();
+                run.finds.push(format!("`{line}` found:\n{found}"));
+                Ok(())
             }
-            Ok(())
-        }
-        Part::Changed => changed(run),
-        Part::Features => run.shell(&sets_of_features()),
-        Part::Own(function) => function(run),
+            result => result,
+        },
     }
 }
 
 /// Makes sure of what a line needs, or returns the reason why it is not there.
-fn fulfil(root: &Path, need: Need) -> Result<(), String> {
-    match need {
-        Need::Target(target) => toolchain::ensure_target(root, target),
-        Need::Toolchain(name) => toolchain::ensure_toolchain(root, name),
-        Need::Nightly(component) => {
+fn fulfil(root: &Path, kind: &str, name: &str) -> Result<(), String> {
+    match kind {
+        "target" => toolchain::ensure_target(root, name),
+        "toolchain" => toolchain::ensure_toolchain(root, name),
+        "nightly" => {
             toolchain::ensure_toolchain(root, "nightly")?;
-            toolchain::ensure_component(root, "nightly", component)
+            toolchain::ensure_component(root, "nightly", name)
         }
-        Need::Program(program) if is_installed(program) => Ok(()),
-        Need::Program(program) => Err(format!("there is no {program}")),
-        Need::Text(file, wanted, reason) => {
+        "program" if is_installed(name) => Ok(()),
+        "program" => Err(format!("there is no {name}")),
+        "table" => {
             let compiler = Invocation::new("rustc").arg("-V").capture(root)?.stdout;
-            let wanted = wanted.replace("RUSTC", compiler.trim());
-            let is_there =
-                files::read(root, file)?.contains(&format!("{wanted}{}", std::env::consts::ARCH));
-            if is_there {
-                Ok(())
-            } else {
-                Err(reason.to_owned())
-            }
+            let wanted = format!("With {} for {}", compiler.trim(), std::env::consts::ARCH);
+            let is_there = files::read(root, name)?.contains(&wanted);
+            is_there
+                .then_some(())
+                .ok_or_else(|| "its table is of another compiler".to_owned())
         }
+        _ => Err(format!("nothing is known of {kind}")),
     }
-}
-
-/// Returns the line that builds each set of features by itself, with the lints on, because code that only one feature
-/// uses is unused without it. The sets of the last package, which has most, are built beside all others, in a directory
-/// of their own.
-fn sets_of_features() -> String {
-    let lane = |packages: &[(&str, &[&str])], place: &str| {
-        let lines = packages.iter().flat_map(|(package, sets)| {
-            let line = move |set: &&str| {
-                let set = if set.is_empty() { String::new() } else { format!(" --features {set}") };
-                format!(
-                    "cargo clippy --quiet --no-deps -p {package} --no-default-features{set}{place} -- -D warnings"
-                )
-            };
-            sets.iter().map(line)
-        });
-        lines.collect::<Vec<_>>().join(" \\\n     && ")
-    };
-    let (others, most) = FEATURES.split_at(FEATURES.len() - 1);
-    let most = lane(most, " --target-dir target/features");
-    format!("({most}) & {} && wait $!", lane(others, ""))
 }
 
 /// Runs the tests of the packages with files that differ from those whose tests passed last.

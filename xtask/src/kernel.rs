@@ -4,13 +4,11 @@
 //! own, never 0, because a machine that resets itself ends with 0.
 
 mod hackbench;
-mod picture;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::files;
 use crate::invocation::{Invocation, is_installed};
@@ -92,10 +90,6 @@ pub(crate) struct Arguments {
     /// `tickless verify` checks.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes", "hackbench"])]
     trace: Option<PathBuf>,
-    /// Draws that trace to this file, as SVG: a lane for each CPU, and an arrow from each start of a timer to its
-    /// expiry.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes", "hackbench"])]
-    picture: Option<PathBuf>,
 }
 
 /// The options of a run.
@@ -191,15 +185,6 @@ pub(crate) enum Accel {
     Kvm,
 }
 
-/// A run, or the reason why it is skipped.
-#[derive(Debug)]
-pub(crate) enum Plan {
-    /// The two command lines, in the order in which they run: the build, and the emulator.
-    Run(Invocation, Invocation),
-    /// The name of the machine, and the tool that is missing for it.
-    Skip(String, String),
-}
-
 impl Arch {
     pub(crate) const fn target(self) -> &'static str {
         match self {
@@ -266,46 +251,36 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.hackbench {
         return hackbench::compare(root, &arguments.settings);
     }
-    if arguments.trace.is_some() || arguments.picture.is_some() {
-        return trace(root, arguments);
+    if let Some(file) = &arguments.trace {
+        return trace(root, &arguments.settings, file);
     }
     show(root, &arguments.settings)
 }
 
 /// The beginning of each line of the report that belongs to the trace.
-pub(crate) const TRACED: &str = "trace: ";
+const TRACED: &str = "trace: ";
 
-/// Writes the kernel's trace to a file, or draws it.
-fn trace(root: &Path, arguments: &Arguments) -> Result<(), String> {
+/// Writes the kernel's trace to a file.
+fn trace(root: &Path, settings: &Settings, file: &Path) -> Result<(), String> {
     let settings = Settings {
         test: Some(TRACE_TEST.to_owned()),
-        ..arguments.settings.clone()
+        ..settings.clone()
     };
     let Some(run) = built(root, &settings)? else {
         return Ok(());
     };
-    let mut traced = String::new();
-    let mut rest = Vec::new();
-    let result = run.run_watched(root, |line| match line.strip_prefix(TRACED) {
-        Some(line) => {
-            traced.push_str(line.trim_end());
-            traced.push('\n');
-        }
-        None => rest.push(line.to_owned()),
-    });
-    result.map_err(|message| explained(&message))?;
-    let write = |file: &Path, text: &str| {
-        fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-        println!("{}: {} lines", file.display(), text.lines().count());
-        Ok(())
-    };
-    if let Some(file) = &arguments.trace {
-        write(file, &traced)?;
-    }
-    match &arguments.picture {
-        Some(file) => write(file, &picture::draw(&traced)?),
-        None => Ok(()),
-    }
+    let captured = run.capture(root)?;
+    captured.result.map_err(|message| explained(&message))?;
+    let traced = traced(captured.stdout.lines());
+    fs::write(file, &traced).map_err(|error| format!("{}: {error}", file.display()))?;
+    println!("{}: {} lines", file.display(), traced.lines().count());
+    Ok(())
+}
+
+/// Returns the trace in the kernel's report.
+pub(crate) fn traced<'l>(report: impl Iterator<Item = &'l str>) -> String {
+    let lines = report.filter_map(|line| line.strip_prefix(TRACED));
+    lines.flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// Prints the sizes of the core's text, data and stack.
@@ -333,8 +308,7 @@ fn sizes(root: &Path, settings: &Settings) -> Result<(), String> {
             .variable("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
             .variable("CARGO_PROFILE_RELEASE_LTO", "fat")
             .run(root)?;
-        let bytes = fs::read(&image).map_err(|error| format!("{}: {error}", image.display()))?;
-        let [text, of_compiler, constants, data] = sections(&bytes)?;
+        let [text, of_compiler, constants, data] = sections(root, &image)?;
         println!(
             "{target}: {parts}: {} bytes of text and {of_compiler} of memcpy and its like, {constants} of constants, \
              {data} of data",
@@ -352,23 +326,34 @@ fn sizes(root: &Path, settings: &Settings) -> Result<(), String> {
 
 /// Returns the sizes of a program's sections in bytes: text, the part of the text that copies and compares memory for
 /// the compiler, constants, and data. The stack that the layout reserves does not count as data.
-fn sections(image: &[u8]) -> Result<[u64; 4], String> {
+fn sections(root: &Path, image: &Path) -> Result<[u64; 4], String> {
     const STACK: u64 = 0x1_0000;
-    let file = object::File::parse(image).map_err(|error| error.to_string())?;
-    let size = |name: &str| {
-        file.section_by_name(name)
-            .map_or(0, |section| section.size())
+    let asked = |program: &'static str, option: &str| {
+        let asked = Invocation::new(program)
+            .arg(option)
+            .arg(image.display().to_string());
+        let captured = asked.capture(root)?;
+        captured.result.map(|()| captured.stdout)
     };
-    let of_compiler = file
-        .symbols()
-        .filter(|symbol| {
-            let names = ["memcpy", "memmove", "memset", "memcmp", "bcmp"];
-            symbol.name().is_ok_and(|name| names.contains(&name))
-        })
-        .map(|symbol| symbol.size())
-        .sum();
-    let zeroed = size(".bss").saturating_sub(STACK);
-    let data = size(".data") + zeroed;
+    let (sections, symbols) = (asked("size", "-A")?, asked("nm", "-S")?);
+    let size = |name: &str| -> u64 {
+        let mut lines = sections.lines().map(str::split_whitespace);
+        let found = lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()));
+        found
+            .flatten()
+            .and_then(|size| size.parse().ok())
+            .unwrap_or(0)
+    };
+    let of_compiler = symbols.lines().filter_map(|line| {
+        let [_, size, _, name] = line.split(' ').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let names = ["memcpy", "memmove", "memset", "memcmp", "bcmp"];
+        let size = u64::from_str_radix(size, 16).ok();
+        size.filter(|_| names.contains(&name))
+    });
+    let of_compiler = of_compiler.sum();
+    let data = size(".data") + size(".bss").saturating_sub(STACK);
     Ok([size(".text"), of_compiler, size(".rodata"), data])
 }
 
@@ -384,16 +369,18 @@ fn show(root: &Path, settings: &Settings) -> Result<(), String> {
 /// Builds the kernel, and returns the command line of the emulator. If a tool is missing, prints the skip and returns
 /// `None`.
 fn built(root: &Path, settings: &Settings) -> Result<Option<Invocation>, String> {
-    match plan(root, settings)? {
-        Plan::Run(build, run) => {
-            build.run(root)?;
-            Ok(Some(run))
-        }
-        Plan::Skip(what, reason) => {
-            println!("skipped: {what}, because {reason}");
-            Ok(None)
-        }
+    if let Some((what, reason)) = lacking(root, settings)? {
+        println!("skipped: {what}, because {reason}");
+        return Ok(None);
     }
+    let test = settings.test.as_deref();
+    let named = FEATURES.iter().find(|of| test == Some(of.0));
+    let mut features = Vec::from_iter(named.map(|of| of.1));
+    if settings.immediate {
+        features.push("immediate");
+    }
+    building(root, &[settings.arch], &features).run(root)?;
+    running(root, settings, &image(root, settings.arch)).map(Some)
 }
 
 /// Runs the tests of the hierarchy on many CPUs.
@@ -480,22 +467,6 @@ pub(crate) fn lacking(
     }
 }
 
-/// Returns the commands for `settings`, and writes the parameters of the run.
-pub(crate) fn plan(root: &Path, settings: &Settings) -> Result<Plan, String> {
-    if let Some((what, reason)) = lacking(root, settings)? {
-        return Ok(Plan::Skip(what, reason));
-    }
-    let test = settings.test.as_deref();
-    let named = FEATURES.iter().find(|of| test == Some(of.0));
-    let mut features = Vec::from_iter(named.map(|of| of.1));
-    if settings.immediate {
-        features.push("immediate");
-    }
-    let build = building(root, &[settings.arch], &features);
-    let run = running(root, settings, &image(root, settings.arch))?;
-    Ok(Plan::Run(build, run))
-}
-
 /// Returns the command line that builds the kernel. All features are built in one directory, where they share their
 /// dependencies.
 pub(crate) fn building(root: &Path, machines: &[Arch], features: &[&str]) -> Invocation {
@@ -564,14 +535,10 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
             Accel::Kvm => &["-cpu", "host,arch-capabilities=off,+invtsc"],
         });
     }
+    let cpus = settings.cpus.to_string();
     run = run
         .args(&[
-            "-smp",
-            &settings.cpus.to_string(),
-            "-m",
-            "256",
-            "-accel",
-            accel,
+            "-smp", &cpus, "-m", "256", "-accel", accel, "-serial", "stdio",
         ])
         .args(&[
             "-nographic",
@@ -580,8 +547,7 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
             "none",
             "-net",
             "none",
-        ])
-        .args(&["-serial", "stdio"]);
+        ]);
     if settings.icount {
         run = run.args(&["-icount", "shift=0,sleep=off"]);
     }
@@ -620,30 +586,7 @@ pub(crate) fn explained(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::{Arch, Settings, code_of, emulation, explained, is_installed, parameters};
-
-    fn settings() -> Settings {
-        Settings::counted(Arch::Aarch64, 4, Some("soft"))
-    }
-
-    #[test]
-    fn the_kernel_is_told_what_the_command_is() {
-        assert_eq!(parameters(&settings()), "cpus=4 icount test=soft");
-    }
-
-    #[test]
-    fn the_emulator_counts_instructions_and_is_limited() {
-        let line = emulation(&settings(), Path::new("image"), Path::new("page")).to_string();
-        assert!(line.contains("timeout -k 5 300 qemu-system-aarch64 -machine"));
-        assert_eq!(
-            line.starts_with("taskset --cpu-list "),
-            is_installed("taskset")
-        );
-        assert!(line.contains(" -icount shift=0,sleep=off -kernel image "));
-        assert!(line.ends_with(" loader,file=page,addr=0x4fff0000,force-raw=on"));
-    }
+    use super::{code_of, explained};
 
     #[test]
     fn a_test_that_ends_badly_has_a_code_of_its_own() {

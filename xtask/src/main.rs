@@ -10,12 +10,8 @@
 //! | `tidy` | the rules of the house style that no lint knows |
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //! | `structure` | which file of a crate imports which, circles, lines |
-//! | `cortex-m` | builds the program for Cortex-M, runs it in an emulator, and shows its report, or its size |
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
-//! | `linux` | runs the suites on other kinds of Linux: AArch64 and riscv64 by qemu-user, i686 and musl natively |
-//! | `soak` | runs random schedules of the protocols, a million unless told otherwise |
-//! | `repeat` | runs the tests over and over, for those that fail now and then |
-//! | `wine` | runs what every host promises on Windows, under wine |
+//! | `repeat` | runs the tests, or random schedules, over and over, for failures that come now and then |
 //!
 //! Exit codes: 0 when every check held, 1 when a check did not, 2 for bad arguments.
 #![forbid(unsafe_code)]
@@ -31,20 +27,16 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod check;
-mod cortex_m;
 mod files;
 mod invocation;
 mod kernel;
-mod linux;
 mod mutants;
 #[cfg(test)]
 mod page_blocks;
 mod repeat;
-mod soak;
 mod structure;
 mod tidy;
 mod toolchain;
-mod wine;
 mod workspace;
 
 /// The project's own tasks.
@@ -61,12 +53,8 @@ enum Task {
     Tidy(tidy::Arguments),
     Mutants(mutants::Arguments),
     Structure(structure::Arguments),
-    CortexM(cortex_m::Arguments),
     Kernel(kernel::Arguments),
-    Linux(linux::Arguments),
-    Soak(soak::Arguments),
     Repeat(repeat::Arguments),
-    Wine(wine::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -76,12 +64,8 @@ fn main() -> ExitCode {
         Task::Tidy(arguments) => tidy::main(&root, &arguments),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
         Task::Structure(arguments) => structure::main(&root, &arguments),
-        Task::CortexM(arguments) => cortex_m::main(&root, &arguments),
         Task::Kernel(arguments) => kernel::main(&root, &arguments),
-        Task::Linux(arguments) => linux::main(&root, &arguments),
-        Task::Soak(arguments) => soak::main(&root, &arguments),
         Task::Repeat(arguments) => repeat::main(&root, &arguments),
-        Task::Wine(arguments) => wine::main(&root, &arguments),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,13 +1,12 @@
-//! The repeated runs of the tests, with more tests at a time than processors, which find a test that fails once in a
-//! thousand runs.
+//! The repeated runs: of the tests, with more programs at a time than processors, and of random schedules.
 //!
 //! The timing of threads and clocks differs between machines. A test that fails now and then on another machine is
 //! found here first: the programs are executed in parallel, so that their threads lose the processor at every possible
-//! place.
+//! place. Random schedules are the tests in files called `fuzz.rs`, built under `--cfg shuttle`.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,32 +14,34 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use serde_json::Value;
 
+use crate::files;
 use crate::invocation::{Invocation, first_cpu};
+use crate::workspace::Program;
 
 /// The directory that keeps the output of failed programs, relative to the root.
 const KEPT: &str = "target/repeat";
 /// The packages whose tests depend on the timing of threads and clocks. The tests of all other packages are functions
 /// of their seeds.
 const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
+/// The number of seconds after which a test counts as hung that gets a few percent of a CPU.
+const PATIENCE: &str = "1200";
 
-/// Runs the tests over and over, several at a time, until time is over: for failures that come now and then.
+/// Runs the tests over and over, several at a time, or random schedules, for failures that come now and then.
 ///
 /// The tests are built as the step `test-release` of the check builds them, with all features. The output of each
 /// failed run is kept below `target/repeat`. Exits with 1 if a run failed.
 ///
-/// Twenty rounds of the library's and the command's tests with little of a CPU take some hours, and on one CPU an hour:
-/// `--under load --rounds 20 -p tickless -p tickless-cli`, and `--under one-cpu` with the same options.
+/// With --schedules, schedule k of a case is a function of the sum of seed and k: the same seed gives the same
+/// schedules, and a failure prints the command that runs its schedule alone.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The length of the run in minutes, building not counted.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
     /// The number of rounds of all programs, instead of a time.
-    #[arg(long, value_name = "N", conflicts_with = "minutes",
-        value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    rounds: Option<u64>,
+    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
     /// The disturbance under which the programs run.
     #[arg(long, value_enum)]
     under: Option<Under>,
@@ -54,7 +55,14 @@ pub(crate) struct Arguments {
     /// The package whose tests are run; may be given several times [default: the packages whose tests depend on timing]
     #[arg(short, long = "package", value_name = "NAME")]
     packages: Vec<String>,
-    /// Runs only tests whose names contain this text.
+    /// Runs this number of random schedules of the protocols, in place of the tests; each case gets the same share.
+    #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "rounds", "under", "wide_clock", "jobs", "packages"],
+        value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    schedules: Option<u64>,
+    /// The seed of the first schedule of each case.
+    #[arg(long, default_value_t = 1, requires = "schedules", value_parser = clap::value_parser!(u64).range(..=1 << 62))]
+    seed: u64,
+    /// Runs only tests whose names contain this text, or the cases whose names begin with it.
     #[arg(value_name = "TEST")]
     filter: Option<String>,
 }
@@ -70,135 +78,109 @@ enum Under {
 }
 
 impl Under {
-    /// Returns the command that starts a program under this disturbance, and its options.
-    fn launcher(self) -> (&'static str, [String; 2]) {
+    /// Returns the command that starts a program under this disturbance.
+    fn launcher(self) -> [String; 3] {
         match self {
-            Self::Load => ("chrt", ["-i".into(), "0".into()]),
-            Self::OneCpu => ("taskset", ["-c".into(), first_cpu()]),
+            Self::Load => ["chrt".into(), "-i".into(), "0".into()],
+            Self::OneCpu => ["taskset".into(), "-c".into(), first_cpu()],
         }
     }
-
-    /// Returns the number of busy loops that run in parallel with the programs.
-    const fn loops(self) -> usize {
-        match self {
-            Self::Load => 3,
-            Self::OneCpu => 0,
-        }
-    }
-
-    /// Returns the reason why the system cannot start programs under this disturbance; `None` if it can.
-    fn obstacle(self) -> Option<String> {
-        let (program, arguments) = self.launcher();
-        let tried = Command::new(program).args(arguments).arg("true").output();
-        match tried {
-            Ok(output) if output.status.success() => None,
-            Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-            Err(error) => Some(format!("{program}: {error}")),
-        }
-    }
-}
-
-/// The number of seconds after which a test counts as hung that gets a few percent of a CPU.
-const PATIENCE: &str = "1200";
-
-/// A test program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Program {
-    name: String,
-    path: PathBuf,
-    /// The directory in which cargo would run the program.
-    directory: PathBuf,
-}
-
-/// The results of the runs so far.
-#[derive(Debug, Default)]
-struct Tally {
-    runs: usize,
-    /// The tests that failed, with their programs, and the number of failures of each.
-    failures: BTreeMap<String, usize>,
 }
 
 /// Runs `cargo xtask repeat`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    match arguments.schedules {
+        Some(schedules) => random(root, arguments, schedules),
+        None => tests(root, arguments),
+    }
+}
+
+fn tests(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let filter = arguments.filter.as_deref();
     let mut programs = build(root, &arguments.packages, arguments.wide_clock)?;
     programs.retain(|program| has_tests(program, filter));
     if programs.is_empty() {
-        return Err(format!(
-            "nothing to run: these packages have no tests{}",
-            filter.map_or_else(String::new, |name| format!(" whose names contain `{name}`"))
-        ));
+        return Err("nothing to run: these packages have no tests of that name".to_owned());
     }
     let kept = root.join(KEPT);
     fs::create_dir_all(&kept).map_err(|error| format!("{}: {error}", kept.display()))?;
-    let jobs = arguments
-        .jobs
-        .map_or_else(jobs_of_this_machine, usize::from);
-    if let Some(under) = arguments.under
-        && let Some(why) = under.obstacle()
-    {
-        println!(
-            "skipped: {} programs under {under:?}, because {why}",
-            programs.len()
-        );
-        return Ok(());
+    let launcher = arguments.under.map(Under::launcher);
+    if let Some([program, options @ ..]) = &launcher {
+        let tried = Command::new(program).args(options).arg("true").output();
+        if !tried.is_ok_and(|output| output.status.success()) {
+            println!(
+                "skipped: {} programs, because `{program}` cannot start them",
+                programs.len()
+            );
+            return Ok(());
+        }
     }
-    let extent = arguments.rounds.map_or_else(
-        || format!("for {} minutes", arguments.minutes),
-        |rounds| format!("{rounds} rounds"),
-    );
-    println!("{} programs, {jobs} at a time, {extent}", programs.len());
-    let turns = arguments.rounds.map_or(usize::MAX, |rounds| {
-        programs.len() * usize::try_from(rounds).unwrap_or(usize::MAX)
-    });
-    let until = arguments
+    let jobs = arguments.jobs.map(usize::from);
+    let jobs = jobs.unwrap_or_else(|| 2 * thread::available_parallelism().map_or(1, usize::from));
+    println!("{} programs, {jobs} at a time", programs.len());
+    let turns = arguments
         .rounds
-        .is_none()
-        .then(|| Instant::now() + Duration::from_secs(60 * arguments.minutes));
-    let (tally, turn) = (Mutex::new(Tally::default()), AtomicUsize::new(0));
+        .map_or(usize::MAX, |rounds| programs.len() * rounds as usize);
+    let until = Instant::now() + Duration::from_secs(60 * arguments.minutes);
+    // The number of runs, and of the failures of each test.
+    let tally = Mutex::new((0, BTreeMap::<String, usize>::new()));
+    let turn = AtomicUsize::new(0);
     let work = || {
-        while until.is_none_or(|until| Instant::now() < until) {
+        while arguments.rounds.is_some() || Instant::now() < until {
             // Relaxed: it only hands out numbers.
             let turn = turn.fetch_add(1, Ordering::Relaxed);
             if turn >= turns {
                 return;
             }
             let program = &programs[turn % programs.len()];
-            let failed = execute(program, filter, arguments.under, &kept, turn);
-            let mut tally = tally
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            tally.note(program, failed);
+            let failed = execute(program, filter, launcher.as_ref(), &kept, turn);
+            let mut tally = tally.lock().expect("no run panics");
+            tally.0 += 1;
+            for test in failed {
+                *tally.1.entry(test).or_default() += 1;
+            }
         }
     };
-    beside_loops(arguments.under.map_or(0, Under::loops), || {
-        thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
-    });
-    let tally = tally
-        .into_inner()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    tally.judge(programs.len())
-}
-
-/// Runs `work` while `loops` threads compute.
-fn beside_loops(loops: usize, work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..loops {
-            // Relaxed: nothing goes with it.
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
+    let compute = || {
+        // Relaxed: nothing goes with it.
+        while !is_over.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
         }
-        work();
+    };
+    let loops = if arguments.under == Some(Under::Load) {
+        3
+    } else {
+        0
+    };
+    thread::scope(|scope| {
+        (0..loops).for_each(|_| drop(scope.spawn(compute)));
+        thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
         is_over.store(true, Ordering::Relaxed);
     });
+    let (runs, failures) = tally.into_inner().expect("no run panics");
+    judge(runs, programs.len(), &failures)
 }
 
-fn jobs_of_this_machine() -> usize {
-    2 * thread::available_parallelism().map_or(1, usize::from)
+fn judge(runs: usize, programs: usize, failures: &BTreeMap<String, usize>) -> Result<(), String> {
+    // As many rounds as the program had that had least.
+    let rounds = runs / programs;
+    if rounds == 0 {
+        return Err(format!(
+            "{runs} of {programs} programs ran; use more --minutes"
+        ));
+    }
+    if failures.is_empty() {
+        println!("{rounds} rounds of {programs} programs, none failed");
+        return Ok(());
+    }
+    let lines = failures
+        .iter()
+        .map(|(test, times)| format!("\n   {times} times: {test}"));
+    let lines: String = lines.collect();
+    Err(format!(
+        "in {rounds} rounds failed, with their output in {KEPT}:{lines}"
+    ))
 }
 
 /// Builds the test programs of `packages`. If none is named, builds those of the packages whose tests depend on timing.
@@ -219,31 +201,19 @@ fn build(root: &Path, packages: &[String], wide_clock: bool) -> Result<Vec<Progr
     println!("   $ {line}");
     line.run(root)?;
     let said = line.arg("--message-format=json").capture(root)?;
-    Ok(said.stdout.lines().filter_map(program).collect())
-}
-
-/// Returns the test program that a line of cargo's output names.
-fn program(line: &str) -> Option<Program> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let path = PathBuf::from(message["executable"].as_str()?);
-    let is_test = message["profile"]["test"].as_bool()?;
-    let manifest = Path::new(message["manifest_path"].as_str()?);
-    is_test.then_some(Program {
-        name: message["target"]["name"].as_str()?.to_owned(),
-        path,
-        directory: manifest.parent()?.to_owned(),
-    })
+    Ok(said.stdout.lines().filter_map(Program::of).collect())
 }
 
 /// Returns true if `program` has tests with `filter` in their names, or cannot list its tests.
 fn has_tests(program: &Program, filter: Option<&str>) -> bool {
-    let listed = Command::new(&program.path)
-        .arg("--list")
+    let mut list = Command::new(&program.executable);
+    list.arg("--list")
         .args(filter)
         .current_dir(&program.directory)
-        .stdin(Stdio::null())
-        .output();
-    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        .stdin(Stdio::null());
+    let listed = list
+        .output()
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     listed.map_or(true, |list| {
         list.lines().any(|line| line.ends_with(": test"))
     })
@@ -253,174 +223,154 @@ fn has_tests(program: &Program, filter: Option<&str>) -> bool {
 fn execute(
     program: &Program,
     filter: Option<&str>,
-    under: Option<Under>,
+    launcher: Option<&[String; 3]>,
     kept: &Path,
     turn: usize,
-) -> Option<Vec<String>> {
-    let mut command = command(program, under);
-    let output = command
+) -> Vec<String> {
+    let mut command = Command::new(&program.executable);
+    if let Some([launcher, options @ ..]) = launcher {
+        command = Command::new(launcher);
+        command
+            .args(options)
+            .arg(&program.executable)
+            .env("TICKLESS_PATIENCE", PATIENCE);
+    }
+    command
         .args(filter)
         .current_dir(&program.directory)
-        .stdin(Stdio::null())
-        .output();
-    let text = match output {
-        Ok(output) if output.status.success() => return None,
-        Ok(output) => format!(
-            "{}{}\n{}\n",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-            output.status
-        ),
-        Err(error) => format!("cannot start {}: {error}\n", program.path.display()),
+        .stdin(Stdio::null());
+    let text = match command.output() {
+        Ok(output) if output.status.success() => return Vec::new(),
+        Ok(output) => {
+            let said = [output.stdout, output.stderr].concat();
+            format!("{}\n{}\n", String::from_utf8_lossy(&said), output.status)
+        }
+        Err(error) => format!("cannot start {}: {error}\n", program.executable.display()),
     };
     let file = kept.join(format!("{}-{turn}.txt", program.name));
-    let tests = failed(&text);
+    let tests = failed(&program.name, &text);
     match fs::write(&file, &text) {
-        Ok(()) => println!("FAILED: {} {tests:?}: {}", program.name, file.display()),
+        Ok(()) => println!("FAILED: {tests:?}: {}", file.display()),
         // The output is all there is to go by, so it is shown instead.
-        Err(error) => println!(
-            "FAILED: {}; {}: {error}\n{text}",
-            program.name,
-            file.display()
-        ),
+        Err(error) => println!("FAILED: {tests:?}; {}: {error}\n{text}", file.display()),
     }
-    Some(tests)
-}
-
-fn command(program: &Program, under: Option<Under>) -> Command {
-    let Some(under) = under else {
-        return Command::new(&program.path);
-    };
-    let (launcher, arguments) = under.launcher();
-    let mut command = Command::new(launcher);
-    command.args(arguments).arg(&program.path);
-    command.env("TICKLESS_PATIENCE", PATIENCE);
-    command
+    tests
 }
 
 /// Returns the tests that failed according to the output of their program.
-fn failed(output: &str) -> Vec<String> {
+fn failed(program: &str, output: &str) -> Vec<String> {
     let name = |line: &str| {
         let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
-        Some(name.to_owned())
+        Some(format!("{program}: {name}"))
     };
-    output.lines().filter_map(name).collect()
+    let tests: Vec<String> = output.lines().filter_map(name).collect();
+    // It did not get to the end of any.
+    if tests.is_empty() {
+        vec![format!("{program}: the program itself")]
+    } else {
+        tests
+    }
 }
 
-impl Tally {
-    fn note(&mut self, program: &Program, failed: Option<Vec<String>>) {
-        self.runs += 1;
-        let Some(mut tests) = failed else {
-            return;
-        };
-        if tests.is_empty() {
-            // It did not get to the end of any.
-            tests.push("the program itself".to_owned());
-        }
-        for test in tests {
-            let whose = format!("{}: {test}", program.name);
-            *self.failures.entry(whose).or_default() += 1;
+/// Runs random schedules of the cases, and compares what they report with what was asked for, because a case that is
+/// never compiled would not be noticed.
+fn random(root: &Path, arguments: &Arguments, schedules: u64) -> Result<(), String> {
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    // The cases of each package.
+    let mut cases: BTreeMap<String, u64> = BTreeMap::new();
+    for path in files::list(root)?
+        .iter()
+        .filter(|path| path.ends_with("/fuzz.rs"))
+    {
+        let package = path
+            .strip_prefix("crates/")
+            .and_then(|path| path.split('/').next());
+        let package = package.ok_or_else(|| format!("{path} is in no crate"))?;
+        let found = tests_in(&files::read(root, path)?)
+            .filter(|name| name.starts_with(filter))
+            .count();
+        if found > 0 {
+            *cases.entry(package.to_owned()).or_default() += found as u64;
         }
     }
+    let all: u64 = cases.values().sum();
+    if all == 0 {
+        return Err(format!("no case of a file fuzz.rs is called `{filter}`"));
+    }
+    let (share, seed) = (schedules.div_ceil(all), arguments.seed);
+    let (mut ran, mut done) = (0, 0);
+    for package in cases.keys() {
+        let line = Invocation::cargo(&["test", "-p", package, "--lib", "--profile", "loom"])
+            .args(&[
+                "--target-dir",
+                "target/shuttle",
+                &format!("fuzz::{filter}"),
+                "--",
+                "--nocapture",
+            ])
+            .variable("RUSTFLAGS", "--cfg shuttle")
+            .variable("TICKLESS_FUZZ_SCHEDULES", share.to_string())
+            .variable("TICKLESS_FUZZ_SEED", seed.to_string());
+        println!("   $ {line}");
+        line.run_watched(root, |line| {
+            let count = ran_in(line);
+            ran += u64::from(count.is_some());
+            done += count.unwrap_or_default();
+        })?;
+    }
+    if ran < all || done < all * share {
+        return Err(format!(
+            "{done} schedules of {ran} cases ran, not {share} of each of {all}: is every fuzz.rs compiled?"
+        ));
+    }
+    println!("{done} schedules of {all} cases from seed {seed} on, no violation");
+    Ok(())
+}
 
-    fn judge(self, programs: usize) -> Result<(), String> {
-        // As many rounds as the program had that had least.
-        let rounds = self.runs / programs;
-        if rounds == 0 {
-            return Err(format!(
-                "{} of {programs} programs ran; use more --minutes",
-                self.runs
-            ));
-        }
-        if self.failures.is_empty() {
-            println!("{rounds} rounds of {programs} programs, none failed");
-            return Ok(());
-        }
-        let lines: Vec<_> = self
-            .failures
-            .iter()
-            .map(|(test, times)| format!("   {times} times: {test}"))
-            .collect();
-        Err(format!(
-            "in {rounds} rounds failed, with their output in {KEPT}:\n{}",
-            lines.join("\n")
-        ))
-    }
+/// Returns the names of the functions after `#[test]`.
+fn tests_in(code: &str) -> impl Iterator<Item = &str> {
+    let behind = code.split("\n#[test]\n").skip(1);
+    behind.filter_map(|behind| Some(behind.split_once("fn ")?.1.split_once('(')?.0))
+}
+
+/// Returns the number in a line like `two_by_two: 2000 schedules from seed 1 on, no violation`, at whichever column the
+/// text begins.
+fn ran_in(line: &str) -> Option<u64> {
+    let (before, behind) = line.split_once(" schedules from seed ")?;
+    let number = before.rsplit(' ').next()?.parse().ok()?;
+    behind.ends_with(", no violation").then_some(number)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use super::{Program, Tally, Under, beside_loops, command, failed, program};
-
-    fn sample() -> Program {
-        Program {
-            name: "time".into(),
-            path: PathBuf::from("/target/time-1"),
-            directory: PathBuf::from("/crates/one"),
-        }
-    }
+    use super::{failed, judge, ran_in};
 
     #[test]
-    fn programs_are_read_from_what_cargo_says() {
-        let test = r#"{"reason":"compiler-artifact","manifest_path":"/crates/one/Cargo.toml",
-            "target":{"name":"time"},"profile":{"test":true},"executable":"/target/time-1"}"#;
-        assert_eq!(program(test), Some(sample()));
-        let tool = test.replace("true", "false");
-        assert_eq!(program(&tool), None);
-        let library = test.replace("\"/target/time-1\"", "null");
-        assert_eq!(program(&library), None);
-        assert_eq!(program("   Compiling one"), None);
-    }
-
-    #[test]
-    fn programs_are_started_as_they_are_to_suffer() {
-        let shown = |under| format!("{:?}", command(&sample(), under));
-        assert_eq!(shown(None), r#""/target/time-1""#);
-        let load = shown(Some(Under::Load));
-        assert!(
-            load.ends_with(r#""chrt" "-i" "0" "/target/time-1""#),
-            "{load}"
-        );
-        assert!(load.contains("TICKLESS_PATIENCE"), "{load}");
-        let one = shown(Some(Under::OneCpu));
-        assert!(one.contains(r#""taskset" "-c" ""#), "{one}");
-        assert!(one.ends_with(r#"" "/target/time-1""#), "{one}");
-    }
-
-    #[test]
-    fn loops_end_with_the_work() {
-        let mut worked = false;
-        beside_loops(2, || worked = true);
-        assert!(worked);
-    }
-
-    #[test]
-    fn what_failed_is_named() {
+    fn what_failed_is_named_and_counted() {
         let output = "test a ... ok\ntest b::c ... FAILED\ntest d ... ignored\n";
-        assert_eq!(failed(output), ["b::c"]);
+        assert_eq!(failed("time", output), ["time: b::c"]);
+        assert_eq!(
+            failed("time", "Segmentation fault"),
+            ["time: the program itself"]
+        );
+        let told = judge(4, 2, &[("time: a".to_owned(), 2)].into()).unwrap_err();
+        assert!(
+            told.starts_with("in 2 rounds failed") && told.ends_with("2 times: time: a"),
+            "{told}"
+        );
+        assert!(
+            judge(1, 2, &[].into()).is_err(),
+            "what did not run has not passed"
+        );
     }
 
     #[test]
-    fn failures_are_counted_by_their_tests() {
-        let mut tally = Tally::default();
-        tally.note(&sample(), None);
-        assert_eq!(tally.runs, 1);
-        tally.note(&sample(), Some(vec!["a".into()]));
-        tally.note(&sample(), Some(vec!["a".into()]));
-        tally.note(&sample(), Some(Vec::new()));
-        let told = tally.judge(2).unwrap_err();
-        assert!(told.starts_with("in 2 rounds failed"), "{told}");
-        assert!(told.contains("2 times: time: a"), "{told}");
-        assert!(told.contains("1 times: time: the program itself"), "{told}");
-    }
-
-    #[test]
-    fn what_did_not_run_has_not_passed() {
-        let mut tally = Tally::default();
-        tally.note(&sample(), None);
-        let told = tally.judge(2).unwrap_err();
-        assert!(told.contains("1 of 2 programs"), "{told}");
+    fn a_case_that_did_not_run_is_not_counted() {
+        assert_eq!(
+            ran_in("a: 2000 schedules from seed 1 on, no violation"),
+            Some(2_000)
+        );
+        assert_eq!(ran_in("a: 2000 schedules from seed 1 on"), None);
+        assert_eq!(ran_in("many schedules"), None);
     }
 }

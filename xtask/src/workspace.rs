@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::invocation::Invocation;
 
-/// The workspace with the graph of all its resolved dependencies, with all features on.
+/// The workspace and the packages of all its resolved dependencies, with all features on.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     pub(crate) packages: Vec<Package>,
     workspace_members: BTreeSet<String>,
     workspace_root: PathBuf,
-    resolve: Resolve,
 }
 
 /// A package, inside or outside the workspace.
@@ -22,9 +22,6 @@ pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// The registry or repository that the package came from; `None` for a path.
-    pub(crate) source: Option<String>,
-    pub(crate) license: Option<String>,
     #[cfg(test)]
     pub(crate) rust_version: Option<String>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
@@ -48,34 +45,6 @@ pub(crate) struct Dependency {
 struct Target {
     kind: Vec<String>,
 }
-
-#[derive(Debug, Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Node {
-    id: String,
-    deps: Vec<Edge>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Edge {
-    pkg: String,
-    dep_kinds: Vec<EdgeKind>,
-}
-
-#[derive(Debug, Deserialize)]
-struct EdgeKind {
-    kind: Option<String>,
-    target: Option<String>,
-}
-
-/// The crates that replace the atomics in models, and the condition under which each does so. A dependency that only
-/// such a condition enables is in no build of a user.
-pub(crate) const MODEL_CHECKERS: [(&str, &str); 2] =
-    [("loom", "cfg(loom)"), ("shuttle", "cfg(shuttle)")];
 
 impl Workspace {
     /// Reads the workspace from cargo.
@@ -120,43 +89,6 @@ impl Workspace {
             .unwrap_or(directory);
         format!("{}/", relative.display())
     }
-
-    /// Returns the identities of all packages that `roots` need in order to be built, including the roots. Packages
-    /// that only their tests or models need are left out.
-    pub(crate) fn needed_by<'w>(
-        &'w self,
-        roots: impl IntoIterator<Item = &'w Package>,
-    ) -> BTreeSet<&'w str> {
-        let nodes: BTreeMap<&str, &Node> = self
-            .resolve
-            .nodes
-            .iter()
-            .map(|node| (node.id.as_str(), node))
-            .collect();
-        let mut found = BTreeSet::new();
-        let mut open: Vec<&str> = roots.into_iter().map(|root| root.id.as_str()).collect();
-        while let Some(id) = open.pop() {
-            if !found.insert(id) {
-                continue;
-            }
-            let edges = nodes.get(id).map_or(&[][..], |node| &node.deps);
-            let needed = edges
-                .iter()
-                .filter(|edge| edge.dep_kinds.iter().any(EdgeKind::is_for_users));
-            open.extend(needed.map(|edge| edge.pkg.as_str()));
-        }
-        found
-    }
-}
-
-impl EdgeKind {
-    fn is_for_users(&self) -> bool {
-        let condition = self.target.as_deref();
-        let is_in_models = MODEL_CHECKERS
-            .iter()
-            .any(|(_, in_models)| condition == Some(*in_models));
-        self.kind.as_deref() != Some("dev") && !is_in_models
-    }
 }
 
 impl Package {
@@ -175,109 +107,45 @@ impl Package {
     }
 }
 
-#[cfg(test)]
-pub(crate) mod samples {
-    //! Workspaces for tests, made from a short description.
+/// A test program that cargo built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
+    /// The directory in which cargo would run the program.
+    pub(crate) directory: PathBuf,
+}
 
-    use serde_json::{Value, json};
-
-    use super::{MODEL_CHECKERS, Workspace};
-
-    /// Returns a member under `crates/`, with a library.
-    pub(crate) fn library(name: &str, dependencies: Value) -> Value {
-        json!({
-            "id": name, "name": name, "version": "0.1.0", "source": null,
-            "license": "MIT OR Apache-2.0", "rust_version": "1.88", "features": {},
-            "dependencies": dependencies,
-            "targets": [{"kind": ["lib"]}],
-            "manifest_path": format!("/w/crates/{name}/Cargo.toml"),
+impl Program {
+    /// Returns the test program that a line of cargo's messages names.
+    pub(crate) fn of(line: &str) -> Option<Self> {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let executable = PathBuf::from(message["executable"].as_str()?);
+        let is_test = message["profile"]["test"].as_bool()?;
+        let manifest = Path::new(message["manifest_path"].as_str()?);
+        is_test.then_some(Self {
+            name: message["target"]["name"].as_str()?.to_owned(),
+            executable,
+            directory: manifest.parent()?.to_owned(),
         })
-    }
-
-    /// Returns a dependency as a manifest declares it.
-    pub(crate) fn dependency(name: &str) -> Value {
-        json!({"name": name, "kind": null, "target": null, "optional": false})
-    }
-
-    /// Returns a workspace of `members`, other `packages`, and edges `(from, to, kind)` between their identities; the
-    /// kind `loom` stands for a normal dependency in models.
-    pub(crate) fn workspace(
-        members: &[Value],
-        packages: &[Value],
-        edges: &[(&str, &str, Option<&str>)],
-    ) -> Workspace {
-        let ids: Vec<&Value> = members.iter().map(|member| &member["id"]).collect();
-        let all: Vec<&Value> = members.iter().chain(packages).collect();
-        let nodes: Vec<Value> = all
-            .iter()
-            .map(|package| {
-                let deps: Vec<Value> = edges
-                    .iter()
-                    .filter(|(from, ..)| package["id"] == *from)
-                    .map(|(_, to, kind)| json!({"pkg": to, "dep_kinds": [edge_kind(*kind)]}))
-                    .collect();
-                json!({"id": package["id"], "deps": deps})
-            })
-            .collect();
-        let metadata = json!({
-            "packages": all, "workspace_members": ids,
-            "workspace_root": "/w", "resolve": {"nodes": nodes},
-        });
-        Workspace::parse(&metadata.to_string()).unwrap()
-    }
-
-    fn edge_kind(kind: Option<&str>) -> Value {
-        match kind {
-            Some("loom") => json!({"kind": null, "target": MODEL_CHECKERS[0].1}),
-            kind => json!({"kind": kind, "target": null}),
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::samples::{library, workspace};
+    use super::Program;
 
     #[test]
-    fn libraries_are_the_members_under_crates_with_a_library() {
-        let mut tool = library("tool", json!([]));
-        tool["manifest_path"] = json!("/w/tool/Cargo.toml");
-        let mut program = library("program", json!([]));
-        program["targets"] = json!([{"kind": ["bin"]}]);
-        let sample = workspace(
-            &[library("link", json!([])), tool, program],
-            &[library("foreign", json!([]))],
-            &[],
-        );
-        let names: Vec<&str> = sample.libraries().map(|package| &*package.name).collect();
-        assert_eq!(names, ["link"]);
+    fn only_test_programs_are_taken_from_what_cargo_says() {
+        let test = r#"{"reason":"compiler-artifact","manifest_path":"/crates/one/Cargo.toml",
+            "target":{"name":"time"},"profile":{"test":true},"executable":"/target/time-1"}"#;
+        let program = Program::of(test).expect("a program");
+        assert_eq!(program.directory.to_str(), Some("/crates/one"));
+        assert_eq!(Program::of(&test.replace("true", "false")), None);
         assert_eq!(
-            sample.directory(sample.member("link").unwrap()),
-            "crates/link/"
+            Program::of(&test.replace("\"/target/time-1\"", "null")),
+            None
         );
-        assert!(sample.member("foreign").is_none());
-    }
-
-    #[test]
-    fn what_only_tests_and_models_need_is_not_needed() {
-        let sample = workspace(
-            &[library("core", json!([]))],
-            &["link", "deep", "builder", "proptest", "loom"].map(|name| library(name, json!([]))),
-            &[
-                ("core", "link", None),
-                ("link", "deep", None),
-                ("deep", "link", None),
-                ("core", "builder", Some("build")),
-                ("core", "proptest", Some("dev")),
-                ("core", "loom", Some("loom")),
-            ],
-        );
-        let needed = sample.needed_by(sample.member("core"));
-        assert_eq!(
-            needed.into_iter().collect::<Vec<_>>(),
-            ["builder", "core", "deep", "link"]
-        );
+        assert_eq!(Program::of("   Compiling one"), None);
     }
 }

@@ -1,5 +1,4 @@
-//! A program with the exact queue of the core and nothing else, to measure the size of its code: `cargo xtask cortex-m
-//! --size`.
+//! A program with the exact queue of the core and nothing else, to measure the size of its code, by `size.sh`.
 //!
 //! The counter and the device are a word of memory each. The timers of the program are hidden from the compiler, so
 //! that the compiler computes nothing in advance. The program is linked but not run.

@@ -1,7 +1,7 @@
 //! Measures timers of this system and tokio's timers: the lateness of sleeps of 500 µs, and the cost of timers.
 //!
 //! `cargo run --release -p tickless --example lateness`; with `--features portable` on Linux by the portable host,
-//! under wine by `cargo xtask wine`. All candidates are measured in turn in each round, so a change of the machine's
+//! under wine by `xtask/on.sh wine`. All candidates are measured in turn in each round, so a change of the machine's
 //! speed affects all of them. A ratio is our value divided by tokio's value of the same round: below 1 is better.
 #![expect(clippy::print_stdout, reason = "it shows what it measured")]
 

@@ -1,7 +1,7 @@
 //! Tests of the promises of every host, with the standard library alone: no timer is early and no timer is lost, on any
 //! system.
 //!
-//! `cargo xtask wine` runs this for Windows. An operation that a host cannot do is an error of the kind `Unsupported`.
+//! `cargo xtask check --only wine` runs this for Windows. An operation that a host cannot do is an error of the kind `Unsupported`.
 
 use std::future::Future;
 use std::io::Write as _;

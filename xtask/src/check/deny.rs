@@ -1,50 +1,75 @@
-//! The check of the library's dependencies: licences, sources, and the walls between its crates.
+//! The walls between the library crates, and the licences and sources of what they are built from.
 //!
-//! The output of `cargo metadata` is enough for the part of a dependency checker that works without a network. The
-//! other part is advisories, which this step does not check.
+//! A crate exists only where the compiler should keep two things apart. A dependency that is added in passing breaks
+//! that wall unnoticed. Dependencies of tests are not limited, because they reach no user. `deny.toml` has the rules for
+//! all other dependencies; what stands here works without a tool that takes minutes to build.
 
-use std::collections::BTreeSet;
-
-use super::licence::permits;
 use super::run::Run;
-use super::walls;
-use crate::workspace::{Package, Workspace};
+use crate::invocation::Invocation;
+use crate::workspace::{Dependency, Workspace};
 
-/// The licences that a user of the library may have to accept.
-const FOR_USERS: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "ISC",
-    "MIT",
-    "Unicode-3.0",
-    "Zlib",
+/// What a crate may depend on; `optional` stands for any package that comes with a feature, which a user has to choose.
+const WALLS: &[(&str, &[&str])] = &[
+    // Atomics of processors that have none of a size: no other target builds them.
+    (
+        "tickless-link",
+        &["critical-section", "portable-atomic", "optional"],
+    ),
+    ("tickless-core", &["tickless-link"]),
+    ("tickless-sched", &["tickless-link", "tickless-core"]),
+    // What the operating system or the page offers, pinned fields without unsafe code, and the cells and the list of an
+    // executor's tasks (decision 28).
+    (
+        "tickless",
+        &[
+            "tickless-link tickless-core tickless-macros tickless-sched",
+            "async-task libc pin-project-lite rustix slab wasm-bindgen windows-sys optional",
+        ],
+    ),
+    // The parser of Rust that all such crates use: it reaches no program.
+    ("tickless-macros", &["proc-macro2", "quote", "syn"]),
+    ("tickless-capi", &["tickless", "libc"]),
+    ("tickless-preload", &["tickless-capi", "libc"]),
 ];
+/// The crates that replace the atomics in models, each under its own condition, which no user's build has.
+const MODEL_CHECKERS: [(&str, &str); 2] = [("loom", "cfg(loom)"), ("shuttle", "cfg(shuttle)")];
+/// The licences that a user of the library may have to accept.
+const LICENCES: &str = "0BSD, Apache-2.0, Apache-2.0 WITH LLVM-exception, BSD-2-Clause, BSD-3-Clause, BSL-1.0, CC0-1.0, \
+    ISC, MIT, Unicode-3.0, Zlib";
 
-/// The licences that tools and tests may have in addition: these bind those who change such a package, and do not reach
-/// users of the library.
-const FOR_TOOLS: &[&str] = &["MPL-2.0", "MPL-2.0+"];
-
-/// The only registry from which packages come.
-const REGISTRY: &str = concat!(
-    "registry+https://github.com/rust-lang/crates",
-    ".",
-    "io-index"
-);
-
+/// Checks the licences of all packages that reach users, and the source of each package.
 pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
-    let workspace = &run.workspace()?;
-    let mut faults = walls::breaches(workspace);
-    faults.extend(faults_of_packages(workspace));
-    run.note(&format!(
-        "{} packages, {} of them reach users",
-        workspace.packages.len(),
-        workspace.needed_by(workspace.libraries()).len()
-    ));
+    let tree = [
+        "tree",
+        "--all-features",
+        "--target",
+        "all",
+        "--edges",
+        "no-dev",
+        "--prefix",
+        "none",
+    ];
+    let libraries: Vec<&str> = WALLS.iter().map(|(name, _)| *name).collect();
+    let tree = Invocation::cargo(&tree)
+        .args(&["--format", "{p}|{l}"])
+        .packages(&libraries);
+    let captured = tree.capture(run.root())?;
+    captured.result?;
+    let mut faults = walls(&run.workspace()?);
+    for line in captured.stdout.lines() {
+        if let Some((package, licence)) = line.split_once('|')
+            && !permits(licence.trim_end_matches(" (*)"))
+        {
+            faults.push(format!(
+                "{package}: its licence `{licence}` is not allowed for users"
+            ));
+        }
+    }
+    let lock = crate::files::read(run.root(), "Cargo.lock")?;
+    let sources = lock.lines().filter(|line| line.starts_with("source = "));
+    faults.extend(foreign(sources).map(|line| format!("Cargo.lock: {line} is not the registry")));
+    faults.sort();
+    faults.dedup();
     if faults.is_empty() {
         Ok(())
     } else {
@@ -52,112 +77,151 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     }
 }
 
-fn faults_of_packages(workspace: &Workspace) -> Vec<String> {
-    let members: BTreeSet<&str> = workspace.members().map(|package| &*package.id).collect();
-    let reaching_users = workspace.needed_by(workspace.libraries());
-    let tools = [FOR_USERS, FOR_TOOLS].concat();
-    let mut faults = Vec::new();
-    for package in &workspace.packages {
-        let allowed = if reaching_users.contains(&*package.id) {
-            FOR_USERS
-        } else {
-            &tools
-        };
-        let is_member = members.contains(&*package.id);
-        let found = [
-            fault_of_licence(package, allowed),
-            fault_of_source(package, is_member),
-        ];
-        faults.extend(
-            found
-                .into_iter()
-                .flatten()
-                .map(|fault| format!("{} {}: {fault}", package.name, package.version)),
-        );
-    }
-    faults
+fn foreign<'l>(sources: impl Iterator<Item = &'l str>) -> impl Iterator<Item = &'l str> {
+    sources.filter(|line| !line.contains("\"registry+https://github.com/rust-lang/"))
 }
 
-fn fault_of_licence(package: &Package, allowed: &[&str]) -> Option<String> {
-    let Some(expression) = &package.license else {
-        return Some("it names no licence".into());
+/// Returns true if each part of an expression between `AND` offers an allowed licence. That is never true of a foreign
+/// licence; it may be false where a choice in front of an `AND` would do.
+fn permits(expression: &str) -> bool {
+    let allowed: Vec<&str> = LICENCES.split(", ").collect();
+    let plain = expression.replace(['(', ')'], "").replace('/', " OR ");
+    let offers = |part: &str| {
+        part.split(" OR ")
+            .any(|name| allowed.contains(&name.trim()))
     };
-    match permits(expression, allowed) {
-        Ok(true) => None,
-        Ok(false) => Some(format!(
-            "its licence `{expression}` is not allowed here (xtask/src/check/deny.rs)"
-        )),
-        Err(message) => Some(message),
-    }
+    plain.split(" AND ").all(offers)
 }
 
-fn fault_of_source(package: &Package, is_member: bool) -> Option<String> {
-    match package.source.as_deref() {
-        None if is_member => None,
-        Some(REGISTRY) => None,
-        None => Some("it comes from a path outside the workspace".into()),
-        Some(other) => Some(format!("it comes from {other}, not from the registry")),
+/// Returns every dependency of a library crate that its wall does not allow, and every library crate without a wall.
+fn walls(workspace: &Workspace) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for package in workspace.libraries() {
+        let Some((name, allowed)) = WALLS.iter().find(|(name, _)| *name == package.name) else {
+            breaches.push(format!(
+                "{} has no wall in xtask/src/check/deny.rs",
+                package.name
+            ));
+            continue;
+        };
+        for on in package
+            .dependencies
+            .iter()
+            .filter(|on| on.kind.as_deref() != Some("dev"))
+        {
+            if !admits(allowed, on, workspace.member(&on.name).is_some()) {
+                breaches.push(format!(
+                    "{name} depends on {}, which its wall does not admit",
+                    on.name
+                ));
+            }
+        }
     }
+    breaches
+}
+
+fn admits(allowed: &[&str], on: &Dependency, is_member: bool) -> bool {
+    let has = |name: &str| {
+        allowed
+            .iter()
+            .any(|names| names.split(' ').any(|known| known == name))
+    };
+    let condition = on.target.as_deref().unwrap_or_default();
+    has(&on.name)
+        || (on.optional && !is_member && has("optional"))
+        || MODEL_CHECKERS.contains(&(on.name.as_str(), condition))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{REGISTRY, faults_of_packages};
-    use crate::workspace::samples::{library, workspace};
+    use super::{foreign, permits, walls};
+    use crate::workspace::Workspace;
 
-    fn foreign(name: &str, licence: Value, source: Value) -> Value {
-        let mut package = library(name, json!([]));
-        package["license"] = licence;
-        package["source"] = source;
-        package
-    }
-
-    /// Returns the faults if a library depends on `package` by an edge of `kind`.
-    fn faults(package: Value, kind: Option<&str>) -> Vec<String> {
-        let name = package["name"].as_str().unwrap().to_owned();
-        faults_of_packages(&workspace(
-            &[library("tickless-link", json!([]))],
-            &[package],
-            &[("tickless-link", &name, kind)],
-        ))
-    }
-
-    #[test]
-    fn a_permitted_package_of_the_registry_passes() {
-        let package = foreign("good", json!("MIT/Apache-2.0"), json!(REGISTRY));
-        assert_eq!(faults(package, None), Vec::<String>::new());
+    /// Returns the breaches of the walls if `package` depends on `on` under `target`.
+    fn broken(package: &str, on: &str, kind: Value, target: Value, optional: bool) -> usize {
+        let member = |name: &str, dependencies: Value| {
+            json!({"id": name, "name": name, "version": "0", "features": {}, "dependencies": dependencies,
+                "targets": [{"kind": ["lib"]}], "manifest_path": format!("/w/crates/{name}/Cargo.toml")})
+        };
+        let on = json!([{"name": on, "kind": kind, "target": target, "optional": optional}]);
+        let members = [
+            member(package, on),
+            member("tickless-sched", json!([])),
+            member("tickless-sim", json!([])),
+        ];
+        let ids = members.each_ref().map(|member| &member["id"]);
+        let metadata =
+            json!({"packages": members, "workspace_members": ids, "workspace_root": "/w"});
+        // The simulator has no wall.
+        walls(&Workspace::parse(&metadata.to_string()).unwrap()).len() - 1
     }
 
     #[test]
-    fn a_foreign_licence_and_none_at_all_are_found() {
-        let package = foreign("viral", json!("GPL-3.0-only"), json!(REGISTRY));
-        assert!(faults(package, None)[0].starts_with("viral 0.1.0: its licence `GPL-3.0-only`"));
-        let package = foreign("silent", json!(null), json!(REGISTRY));
+    fn what_breaks_a_wall_is_found() {
+        let null = || json!(null);
+        for (package, on, optional, breaches) in [
+            ("tickless-core", "tickless-link", false, 0),
+            ("tickless", "rustix", false, 0),
+            ("tickless", "hyper", true, 0),
+            ("tickless", "hyper", false, 1),
+            ("tickless", "tickless-sim", true, 1),
+            ("tickless-link", "tickless-core", false, 1),
+            ("tickless-link", "bitflags", false, 1),
+            ("tickless-core", "tickless-sched", false, 1),
+            ("tickless-core", "bitflags", true, 1),
+            ("tickless-link", "loom", false, 1),
+        ] {
+            assert_eq!(
+                broken(package, on, null(), null(), optional),
+                breaches,
+                "{package} on {on}"
+            );
+        }
         assert_eq!(
-            faults(package, Some("dev")),
-            ["silent 0.1.0: it names no licence"]
+            broken("tickless-link", "loom", null(), json!("cfg(loom)"), false),
+            0
+        );
+        assert_eq!(
+            broken("tickless-link", "loom", null(), json!("cfg(unix)"), false),
+            1
+        );
+        assert_eq!(
+            broken("tickless-core", "proptest", json!("dev"), null(), false),
+            0
+        );
+        assert_eq!(
+            broken("tickless-new", "tickless-link", null(), null(), false),
+            1
         );
     }
 
     #[test]
-    fn tools_may_use_what_users_are_spared() {
-        let package = foreign("tool", json!("MPL-2.0"), json!(REGISTRY));
-        assert_eq!(faults(package.clone(), Some("dev")), Vec::<String>::new());
-        assert_eq!(faults(package.clone(), None).len(), 1);
-        assert_eq!(faults(package, Some("build")).len(), 1);
-    }
-
-    #[test]
-    fn other_sources_are_found() {
-        let package = foreign(
-            "forked",
-            json!("MIT"),
-            json!("git+https://example.org/forked"),
+    fn foreign_licences_and_sources_are_found() {
+        for good in [
+            "MIT",
+            "MIT/Apache-2.0",
+            "GPL-3.0-only OR MIT",
+            "(MIT OR Apache-2.0) AND Unicode-3.0",
+            "Apache-2.0 WITH LLVM-exception",
+        ] {
+            assert!(permits(good), "{good}");
+        }
+        for bad in [
+            "GPL-3.0-only",
+            "MIT AND GPL-3.0-only",
+            "(MIT OR Apache-2.0) AND GPL-3.0-only",
+            "",
+            "MIT WITH LLVM-exception",
+            "MPL-2.0",
+            "MIT Apache-2.0",
+        ] {
+            assert!(!permits(bad), "{bad}");
+        }
+        assert_eq!(
+            foreign(["source = \"git+https://example.org/x\""].into_iter()).count(),
+            1
         );
-        assert!(faults(package, None)[0].contains("it comes from git+"));
-        let package = foreign("beside", json!("MIT"), json!(null));
-        assert!(faults(package, None)[0].contains("a path outside the workspace"));
     }
 }

@@ -22,28 +22,14 @@ use super::run::Run;
 use crate::files;
 use crate::invocation::Invocation;
 use crate::kernel::{
-    Accel, Arch, BAD_ENDS, BadEnd, CONFORMANCE_TEST, Settings, TRACE_TEST, TRACED, building,
-    explained, image, lacking, running,
+    Accel, Arch, BAD_ENDS, BadEnd, CONFORMANCE_TEST, Settings, TRACE_TEST, building, explained,
+    image, lacking, running, traced,
 };
 
 /// The number of CPUs of the run that takes all tests.
 const CPUS: u32 = 4;
 /// The tests that run under KVM: those that pass there in every run and take no longer than some seconds.
-const KVM_TESTS: [&str; 13] = [
-    "soft",
-    "moved",
-    "withdrawn",
-    "sweep",
-    "remote",
-    "instants",
-    "hotplug",
-    "kicked",
-    "extended",
-    "broadcast",
-    "combined",
-    "dead",
-    "absent",
-];
+const KVM_TESTS: &str = "soft,moved,withdrawn,sweep,remote,instants,hotplug,kicked,extended,broadcast,combined,dead,absent";
 /// The number of runs that must fail before a failure is reported.
 const ATTEMPTS: usize = 6;
 /// The number of emulators that run at a time.
@@ -237,8 +223,7 @@ fn once(root: &Path, job: &Job, runs: &mut Vec<Ended>) -> Result<Vec<String>, St
 
 /// Checks the kernel's own trace with the trace checker.
 fn verify(run: &mut Run<'_>, arch: Arch, lines: &[String]) -> Result<(), String> {
-    let traced = lines.iter().filter_map(|line| line.strip_prefix(TRACED));
-    let text: String = traced.flat_map(|line| [line.trim_end(), "\n"]).collect();
+    let text = traced(lines.iter().map(String::as_str));
     let name = format!("kernel/trace-{}.jsonl", arch.target());
     let file = files::target(run.root()).join(name);
     fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -252,7 +237,7 @@ fn deadline(run: &mut Run<'_>, machines: &[Arch], images: &[PathBuf]) -> Result<
     let settings = Settings {
         accel: Accel::Kvm,
         icount: false,
-        ..Settings::counted(Arch::X86, 2, Some(&KVM_TESTS.join(",")))
+        ..Settings::counted(Arch::X86, 2, Some(KVM_TESTS))
     };
     if let Some((what, reason)) = lacking(run.root(), &settings)? {
         run.skip(&what, &reason);

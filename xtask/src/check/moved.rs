@@ -1,10 +1,8 @@
-//! The test suites of published crates, which a change of imports moves to this library.
+//! The tests of published crates, with this library in the place of tokio's time.
 //!
-//! This repository contains no source of these crates. Cargo fetches each crate, as for any program that depends on it.
-//! The step copies the sources to `target/moved`, replaces `tokio::time` by `tickless::time` in sources and tests
-//! alike, and runs the crate's own tests. If cargo cannot fetch a crate, the step names it as skipped.
-//!
-//! The tests pause tokio's clock by `tickless::time::pause`, which needs the feature `tokio-test-util`.
+//! This repository contains no source of these crates. Cargo fetches each crate, as for any program that depends on it;
+//! if it cannot, the step names the crate as skipped. The step copies sources and tests to `target/moved`, replaces
+//! their imports, and runs the tests. They pause the clock, which needs the feature `tokio-test-util`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,129 +12,200 @@ use crate::files;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// A suite to move.
-struct Suite {
-    package: &'static str,
-    version: &'static str,
-    /// The text that is replaced in the sources and tests, and its replacement.
-    replaced: (&'static str, &'static str),
-    /// The least number of files that have to change: a suite in which nothing is replaced would prove nothing.
-    least: usize,
+/// The crate whose sources and tests both move, and the least number of files that have to change: a suite in which
+/// nothing is replaced would prove nothing.
+const TOWER: (&str, &str, usize) = ("tower", "0.5.3", 10);
+
+/// Moves tower, sources and tests, and runs its tests.
+pub(super) fn tower(run: &mut Run<'_>) -> Result<(), String> {
+    let (package, version, least) = TOWER;
+    let Some(source) = fetched(run, package, version)? else {
+        return Ok(());
+    };
+    let library = run.root().join("crates/tickless");
+    let source = source.display();
+    run.shell(&format!(
+        "rm -rf target/moved/{package} && cp -r {source} target/moved/{package} && cd target/moved/{package} \
+         && chmod -R u+w . && rm -rf Cargo.lock Cargo.toml.orig examples \
+         && files=$(grep -rl tokio::time src tests) && test $(echo $files | wc -w) -ge {least} \
+         && sed -i s/tokio::time/tickless::time/g $files && printf '\\n[workspace]\\n\\n[dependencies.tickless]\\n\
+         path = {library:?}\\nfeatures = [\"tokio-test-util\"]\\n' >> Cargo.toml"
+    ))?;
+    run.shell(&format!(
+        "cargo test --all-features --lib --tests --manifest-path target/moved/{package}/Cargo.toml --target-dir target"
+    ))
 }
 
-const SUITES: [Suite; 1] = [Suite {
-    package: "tower",
-    version: "0.5.3",
-    replaced: ("tokio::time", "tickless::time"),
-    least: 10,
-}];
+/// The crates of tokio whose time tests move: package, version, features, and files in the directory `tests`.
+const FAMILY: [(&str, &str, &[&str], &str); 3] = [
+    (
+        "tokio",
+        "1.54.1",
+        &["full", "test-util"],
+        "time_interval time_panic time_pause time_rt time_sleep time_timeout",
+    ),
+    ("tokio-util", "0.7.20", &["time"], "time_delay_queue"),
+    (
+        "tokio-stream",
+        "0.1.19",
+        &["time"],
+        "chunks_timeout stream_chunks_timeout stream_timeout time_throttle",
+    ),
+];
 
-pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
-    for suite in &SUITES {
-        let (package, version) = (suite.package, suite.version);
-        let source = match fetched(run.root(), package, version) {
-            Ok(source) => source,
-            Err(reason) => {
-                run.skip(&format!("the suite of {package} {version}"), &reason);
-                continue;
-            }
+/// Tests of behaviour that differs on purpose, each with the difference.
+const DIFFERS: [(&str, &str); 6] = [
+    ("creating_sleep_outside_of_context", NO_RUNTIME),
+    ("timeout_panic_caller", NO_RUNTIME),
+    ("timeout_at_panic_caller", NO_RUNTIME),
+    ("reset_later_after_slot_starts", NO_WAKE),
+    ("reset_earlier_after_slot_starts", NO_WAKE),
+    (
+        "compact_remove_remapped_keys",
+        "no value moves when room is given back",
+    ),
+];
+const NO_RUNTIME: &str = "time needs no runtime here";
+const NO_WAKE: &str = "a queue does not wake its task when nothing is due";
+
+/// Tests that need tokio itself: its reactor, its budget of polls, or a runtime of several threads.
+const OF_TOKIO_ALONE: [&str; 6] = [
+    "long_wait_sleep_does_not",
+    "pause_time_in_task",
+    "paused_time_join_unix_datagram_and_sleep",
+    "paused_time_spawn_unix_datagram_and_sleep",
+    "stream_with_interval_poll_tick",
+    "timeout_is_not_exhausted_by_future",
+];
+
+/// Pairs of texts: the second one replaces the first.
+const REPLACED: [(&str, &str); 4] = [
+    ("tokio::time", "tickless::time"),
+    ("tokio_util::time", "tickless::time"),
+    (
+        "use tokio_stream::StreamExt;",
+        "use futures::StreamExt as _; use tickless::time::StreamExt as _;",
+    ),
+    (
+        "use tokio_stream::{self as stream, StreamExt};",
+        "use futures::StreamExt as _; use tickless::time::StreamExt as _; use tokio_stream as stream;",
+    ),
+];
+/// Pairs of texts that are replaced in addition for our own executor. Tests of several threads keep their runtime.
+const ON_OUR_EXECUTOR: [(&str, &str); 2] = [
+    ("#[tokio::test", "#[tickless::test"),
+    ("#[tickless::test(flavor", "#[tokio::test(flavor"),
+];
+
+/// The manifest of the crate that contains the tests. Its features are those by which the tests select themselves.
+const MANIFEST: &str = r#"[package]
+name = "tokio-family"
+version = "0.0.0"
+edition = "2021"
+
+[workspace]
+
+[features]
+default = ["full", "io-util", "macros", "rt", "sync", "test-util", "time"]
+full = []
+io-util = []
+macros = []
+rt = []
+rt-multi-thread = []
+sync = []
+test-util = []
+time = []
+
+[dependencies]
+futures = "0.3"
+rand = "0.9"
+tokio-test = "0.4"
+"#;
+
+/// Moves the time tests of tokio, tokio-util and tokio-stream, and runs them twice: in a runtime of tokio, and on our
+/// own executor, by `#[tickless::test]`.
+pub(super) fn tokio_family(run: &mut Run<'_>) -> Result<(), String> {
+    let place = run.root().join("target/moved/tokio-family");
+    let library = run.root().join("crates/tickless");
+    let own = ["macros", "stream", "tokio-test-util"];
+    let mut manifest =
+        format!("{MANIFEST}tickless = {{ path = {library:?}, features = {own:?} }}\n");
+    // What an earlier version had stays nowhere.
+    let _absent = fs::remove_dir_all(place.join("tests"));
+    write(&place.join("src/lib.rs"), "")?;
+    for (package, version, features, files) in FAMILY {
+        let Some(source) = fetched(run, package, version)? else {
+            return Ok(());
         };
-        let place = place(run.root(), suite);
-        let changed = moved(run.root(), &source, &place, suite)
-            .map_err(|error| format!("{}: {error}", place.display()))?;
-        run.note(&format!("{changed} files of {package} {version} moved"));
-        if changed < suite.least {
-            return Err(format!(
-                "only {changed} files of {package} had something to move"
-            ));
+        manifest +=
+            &format!("{package} = {{ version = \"={version}\", features = {features:?} }}\n");
+        if let Ok(support) = fs::read_to_string(source.join("tests/support/panic.rs")) {
+            write(&place.join("tests/support/panic.rs"), &support)?;
         }
-        let manifest = place.join("Cargo.toml").display().to_string();
-        let target = files::target(run.root()).display().to_string();
-        let test = Invocation::cargo(&["test", "--all-features", "--lib", "--tests"]);
-        let test = test.args(&["--manifest-path", &manifest, "--target-dir", &target]);
-        run.invoke(&test)?;
+        for name in files.split(' ') {
+            let path = source.join("tests").join(name).with_extension("rs");
+            let text = fs::read_to_string(&path)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+            let in_tokio = replaced(&text, &REPLACED);
+            if in_tokio == text {
+                return Err(format!("{} has nothing to move", path.display()));
+            }
+            let own = replaced(&in_tokio, &ON_OUR_EXECUTOR);
+            for (kind, text) in [("in_tokio", in_tokio), ("own", own)] {
+                write(&place.join(format!("tests/{kind}_{name}.rs")), &text)?;
+            }
+        }
+    }
+    write(&place.join("Cargo.toml"), &manifest)?;
+    for (test, why) in DIFFERS {
+        run.note(&format!("left out: {test}, because {why}"));
+    }
+    let manifest = place.join("Cargo.toml").display().to_string();
+    let target = files::target(run.root()).display().to_string();
+    for (tests, alone) in [("in_tokio_*", &[][..]), ("own_*", &OF_TOKIO_ALONE)] {
+        let line = Invocation::cargo(&["test", "--no-fail-fast", "--manifest-path", &manifest]);
+        let line = line.args(&["--target-dir", &target, "--test", tests, "--"]);
+        let skipped = DIFFERS.iter().map(|(test, _)| test).chain(alone);
+        run.invoke(&skipped.fold(line, |line, test| line.args(&["--skip", test])))?;
     }
     Ok(())
 }
 
-/// Returns the directory of the moved sources.
-fn place(root: &Path, suite: &Suite) -> PathBuf {
-    root.join("target/moved")
-        .join(format!("{}-{}", suite.package, suite.version))
+fn replaced(text: &str, pairs: &[(&str, &str)]) -> String {
+    let one = |text: String, (old, new): &(&str, &str)| text.replace(old, new);
+    pairs.iter().fold(text.to_owned(), one)
 }
 
-/// Fetches `package` by cargo, and returns its directory, or the reason why it cannot be fetched.
-pub(super) fn fetched(root: &Path, package: &str, version: &str) -> Result<PathBuf, String> {
-    let wanting = root.join("target/moved").join(format!("wants-{package}"));
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let directory = path.parent().unwrap_or(path);
+    let written = fs::create_dir_all(directory).and_then(|()| fs::write(path, text));
+    written.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Fetches `package` by cargo, and returns its directory; `None` with a skip if it cannot be fetched.
+fn fetched(run: &mut Run<'_>, package: &str, version: &str) -> Result<Option<PathBuf>, String> {
+    let wanting = run
+        .root()
+        .join("target/moved")
+        .join(format!("wants-{package}"));
     let manifest = format!(
         "[package]\nname = \"wants\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
          {package} = \"={version}\"\n"
     );
-    fs::create_dir_all(wanting.join("src"))
-        .and_then(|()| fs::write(wanting.join("Cargo.toml"), manifest))
-        .and_then(|()| fs::write(wanting.join("src/lib.rs"), ""))
-        .map_err(|error| format!("{}: {error}", wanting.display()))?;
+    write(&wanting.join("Cargo.toml"), &manifest)?;
+    write(&wanting.join("src/lib.rs"), "")?;
     let metadata = Invocation::cargo(&["metadata", "--format-version", "1"]);
     let captured = metadata.capture(&wanting)?;
     if captured.result.is_err() {
-        return Err(format!(
-            "cargo cannot fetch it: {}",
-            captured.last_complaint()
-        ));
+        let reason = format!("cargo cannot fetch it: {}", captured.last_complaint());
+        run.skip(&format!("the tests of {package} {version}"), &reason);
+        return Ok(None);
     }
     let workspace = Workspace::parse(&captured.stdout)?;
-    { workspace.packages.iter() }
-        .find(|found| found.name == package)
-        .map(|found| found.directory().to_owned())
-        .ok_or_else(|| format!("cargo does not know {package}"))
-}
-
-/// Copies the files of `suite` from `source` to `place` with the replacement; returns the number of files that changed.
-fn moved(root: &Path, source: &Path, place: &Path, suite: &Suite) -> std::io::Result<usize> {
-    let mut changed = 0;
-    for directory in ["src", "tests"] {
-        let there = place.join(directory);
-        if there.exists() {
-            fs::remove_dir_all(&there)?;
-        }
-        changed += copy(&source.join(directory), &there, suite.replaced)?;
-    }
-    // Cargo.toml, and what sources include: a page, mostly.
-    for entry in fs::read_dir(source)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        // Of the examples and of cargo itself nothing is needed.
-        if entry.file_type()?.is_file() && name != "Cargo.lock" && name != "Cargo.toml.orig" {
-            fs::copy(entry.path(), place.join(&name))?;
-        }
-    }
-    let library = root.join("crates/tickless");
-    let manifest = place.join("Cargo.toml");
-    let mut text = fs::read_to_string(&manifest)?;
-    text.push_str(&format!(
-        "\n[workspace]\n\n[dependencies.tickless]\npath = {library:?}\nfeatures = [\"tokio-test-util\"]\n"
-    ));
-    fs::write(manifest, text)?;
-    Ok(changed)
-}
-
-/// Copies a directory and everything below it with the replacement; returns the number of files that changed.
-fn copy(from: &Path, to: &Path, replaced: (&str, &str)) -> std::io::Result<usize> {
-    fs::create_dir_all(to)?;
-    let mut changed = 0;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type()?.is_dir() {
-            changed += copy(&path, &target, replaced)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path)?;
-            let text_moved = text.replace(replaced.0, replaced.1);
-            changed += usize::from(text_moved != text);
-            fs::write(&target, text_moved)?;
-        } else {
-            fs::copy(&path, &target)?;
-        }
-    }
-    Ok(changed)
+    let found = workspace
+        .packages
+        .iter()
+        .find(|found| found.name == package);
+    let found = found.ok_or_else(|| format!("cargo does not know {package}"))?;
+    Ok(Some(found.directory().to_owned()))
 }

@@ -157,34 +157,7 @@ fn missing(name: &str, contents: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::{line, manifest, missing, names};
-    use crate::workspace::samples::{library, workspace};
-
-    #[test]
-    fn all_libraries_are_packaged_together() {
-        let members = [library("link", json!([])), library("core", json!([]))];
-        assert_eq!(
-            line(&names(&workspace(&members, &[], &[]))).to_string(),
-            "cargo package --offline --allow-dirty --no-verify -p link -p core"
-        );
-    }
-
-    #[test]
-    fn the_consumer_takes_each_crate_from_its_archive() {
-        let names = ["tickless".to_owned(), "core".to_owned()];
-        let manifest = manifest(&names, "0.1.0", &["tokio".to_owned()]);
-        for line in [
-            "tickless = { version = \"=0.1.0\", features = [\"tokio\"] }",
-            "core = { version = \"=0.1.0\", features = [] }",
-            "tickless = { path = \"tickless-0.1.0\" }",
-            "core = { path = \"core-0.1.0\" }",
-        ] {
-            let count = manifest.lines().filter(|known| *known == line).count();
-            assert_eq!(count, 1, "{line}: {manifest}");
-        }
-    }
+    use super::missing;
 
     #[test]
     fn an_archive_has_its_licences_and_no_tests() {

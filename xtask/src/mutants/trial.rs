@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::VARIABLE;
-use super::suite::Program;
+use crate::workspace::Program;
 
 /// The time limit of the host's own waits, in seconds. It is far more than any test of the host needs, and less than
 /// the limit of the host by itself.

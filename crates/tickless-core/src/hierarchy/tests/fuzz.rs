@@ -4,7 +4,7 @@
 //! operations. After all programs the test checks STATE-1 to 4 and PULL-2. Then the test lets time run, and each timer
 //! of an idle CPU has to fire at its time.
 //!
-//! `cargo xtask soak` runs a million schedules by default. The command by hand is:
+//! `cargo xtask repeat --schedules 1000000` runs a million. The command by hand is:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" TICKLESS_FUZZ_SCHEDULES=200000 cargo test -p tickless-core --lib --profile loom \
@@ -120,7 +120,7 @@ fn number(name: &str, default: u64) -> u64 {
     })
 }
 
-/// Runs `body` once for each schedule, and prints a summary that `cargo xtask soak` reads. `name` is the name of the
+/// Runs `body` once for each schedule, and prints a summary that `cargo xtask repeat` reads. `name` is the name of the
 /// test.
 fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
     let schedules = number("TICKLESS_FUZZ_SCHEDULES", FEW);
@@ -147,7 +147,7 @@ fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
             writeln!(
                 line,
                 "{name}: violated by schedule {} of seed {seed}; to see it alone: \
-                 cargo xtask soak --case {name} --seed {failed} --schedules 1",
+                 cargo xtask repeat --schedules 1 --seed {failed} {name}",
                 failed - seed + 1
             )
         }
