@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tickless::Worker;
-use tickless::time::{Instant, Precision, sleep_until, with_slack};
+use tickless::time::{Instant, Precision, Slack, sleep_until, with_slack};
 
 /// Runs a thousand sleeps that end within 100 ms, and returns the number of interrupts that the worker had for them.
-fn interrupts(worker: &Worker, slack: Duration) -> u64 {
+fn interrupts(worker: &Worker, slack: Slack) -> u64 {
     let before = tickless::stats().interrupts;
     let start = Instant::now() + Duration::from_millis(10);
     // Anywhere in 100 ms.
@@ -22,13 +22,14 @@ fn interrupts(worker: &Worker, slack: Duration) -> u64 {
 fn main() -> Result<(), tickless::StartError> {
     let worker = Worker::new()?;
     for slack in [
-        Precision::Exact.slack(),
-        Duration::from_micros(100),
-        Precision::Millisecond.slack(),
-        Duration::from_millis(10),
+        Precision::Exact.into(),
+        Precision::Relative.into(),
+        Duration::from_micros(100).into(),
+        Precision::Millisecond.into(),
+        Duration::from_millis(10).into(),
     ] {
         let count = interrupts(&worker, slack);
-        println!("1,000 sleeps with a slack of {slack:>6?}: {count:>4} interrupts");
+        println!("1,000 sleeps with a slack of {slack:?}: {count:>4} interrupts");
     }
     Ok(())
 }

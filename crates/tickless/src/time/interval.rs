@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tickless_core::time::Span;
+
 use super::slack::Slack;
 use super::{Instant, Sleep, sleep_until};
 
@@ -181,8 +183,8 @@ impl Interval {
     /// On an interval that was polled before, the slack counts from the next tick or reset on. Without a slack of its
     /// own, the interval has the slack of the thread or scope in which it was first polled.
     #[must_use]
-    pub fn slack(mut self, slack: impl Into<Duration>) -> Self {
-        let slack = Slack::new(slack.into());
+    pub fn slack(mut self, slack: impl Into<Slack>) -> Self {
+        let slack = slack.into();
         self.slack = Some(slack);
         if let Some(delay) = &mut self.delay {
             delay.as_mut().set_slack(slack);
@@ -214,7 +216,7 @@ impl Interval {
         let delay = self.delay.get_or_insert_with(|| {
             let sleep = sleep_until(next);
             Box::pin(match slack {
-                Some(slack) => sleep.slack(slack.duration()),
+                Some(slack) => sleep.slack(slack),
                 None => sleep,
             })
         });
@@ -230,10 +232,11 @@ impl Interval {
     fn advance(&mut self) -> Instant {
         let due = self.next;
         let now = Instant::now();
-        let slack = self.delay.as_ref().map(|delay| delay.slack_so_far());
-        let step = self
-            .pace
-            .step(now.duration_since(due), slack.unwrap_or_default());
+        let slack = self.delay.as_ref().map_or(Duration::ZERO, |delay| {
+            let slack = delay.slack_so_far().of(Span::from(self.pace.period()));
+            slack.into()
+        });
+        let step = self.pace.step(now.duration_since(due), slack);
         let next = due.checked_add(step);
         self.next = next.unwrap_or_else(Instant::far_future);
         due

@@ -88,7 +88,7 @@ pub use delay_queue::{DelayQueue, Expired, Key};
 pub use future_ext::FutureExt;
 pub use instant::Instant;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
-pub use slack::{Precision, WithSlack, set_thread_slack, thread_slack, with_slack};
+pub use slack::{Precision, Slack, WithSlack, set_thread_slack, thread_slack, with_slack};
 pub use sleep::{Sleep, sleep, sleep_until};
 #[cfg(feature = "stream")]
 pub use stream::{

@@ -1,8 +1,10 @@
 //! The slack of a timer: the lateness that its user allows.
 
 use std::cell::Cell;
+use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,12 +13,12 @@ use pin_project_lite::pin_project;
 use tickless_core::time::{Instant, Span};
 
 use crate::host::remote::reactor_turn;
-use crate::host::thread::{Way, with_thread};
+use crate::host::thread::{Way, asked_last, with_thread};
 
-/// Two named amounts of slack, accepted by every function that takes a slack.
+/// The named slacks, accepted by every function that takes a slack.
 ///
-/// Every other slack is a [`Duration`]. These two have names because programs without a slack of their own use one of
-/// them: the library's default, or the precision of tokio.
+/// Every other slack is a [`Duration`]. These have names because programs without a slack of their own use one of them:
+/// the library's default, the precision of tokio, or that of the system's own calls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,36 +44,57 @@ pub enum Precision {
     /// start of its runtime.) tokio's timers are late by up to 2 ms, because tokio rounds up the deadline and then the
     /// time that it waits. A timer that may be as late as tokio's has a slack of 2 ms.
     Millisecond,
+    /// A slack in proportion: a thousandth of the time from the start or reset of the timer to its deadline, but 50 µs
+    /// at least and 5 ms at most. Linux gives the timeouts of `poll`, `select` and `epoll_wait` of ordinary threads the
+    /// same proportion and the same minimum.
+    Relative,
 }
 
-impl Precision {
-    /// Returns the slack as a duration.
-    #[must_use]
-    pub const fn slack(self) -> Duration {
-        match self {
-            Self::Exact => Duration::ZERO,
-            Self::Millisecond => Duration::from_millis(1),
+/// A slack: how late a timer may be. It is made of a [`Duration`] or a [`Precision`].
+///
+/// It is stored as nanoseconds plus one, so that the value for "no slack was set" takes no memory; the largest number
+/// stands for a slack in proportion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Slack(NonZeroU32);
+
+impl From<Duration> for Slack {
+    fn from(slack: Duration) -> Self {
+        let nanos = u32::try_from(slack.as_nanos()).unwrap_or(u32::MAX);
+        let longest = Self::RELATIVE.0.get() - 1;
+        Self(NonZeroU32::MIN.saturating_add(nanos.min(longest - 1)))
+    }
+}
+
+impl From<Precision> for Slack {
+    fn from(precision: Precision) -> Self {
+        match precision {
+            Precision::Exact => Self::NONE,
+            Precision::Millisecond => Self::from(Duration::from_millis(1)),
+            Precision::Relative => Self::RELATIVE,
         }
     }
 }
 
-impl From<Precision> for Duration {
-    fn from(precision: Precision) -> Self {
-        precision.slack()
+impl fmt::Debug for Slack {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::RELATIVE {
+            formatter.write_str("Relative")
+        } else {
+            Duration::from_nanos(self.nanos()).fmt(formatter)
+        }
     }
 }
 
-/// A slack as a timer stores it: nanoseconds plus one, so that the value for "no slack was set" takes no memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slack(NonZeroU32);
-
 impl Slack {
     pub(crate) const NONE: Self = Self(NonZeroU32::MIN);
+    const RELATIVE: Self = Self(NonZeroU32::MAX);
 
-    pub(crate) fn new(slack: Duration) -> Self {
-        let nanos = u32::try_from(slack.as_nanos()).unwrap_or(u32::MAX);
-        Self(NonZeroU32::MIN.saturating_add(nanos))
-    }
+    /// The part of the time to go that a slack in proportion is.
+    const PART: u64 = 1_000;
+    /// The shortest and the longest slack in proportion, in nanoseconds. The shortest is the timer slack with which
+    /// Linux starts a process. The longest is less than the 100 ms of Linux: it is the lateness from which on an
+    /// interval counts a tick as missed.
+    const RELATIVE_RANGE: RangeInclusive<u64> = 50_000..=5_000_000;
 
     #[inline]
     pub(crate) fn is_none(self) -> bool {
@@ -82,8 +105,15 @@ impl Slack {
         self.0.get() as u64 - 1
     }
 
-    pub(crate) const fn duration(self) -> Duration {
-        Duration::from_nanos(self.nanos())
+    /// Returns the slack of a timer that has `left` to go.
+    #[inline]
+    pub(crate) fn of(self, left: Span) -> Span {
+        Span::from_nanos(if self == Self::RELATIVE {
+            let (least, most) = Self::RELATIVE_RANGE.into_inner();
+            (left.as_nanos() / Self::PART).clamp(least, most)
+        } else {
+            self.nanos()
+        })
     }
 
     /// Returns the latest time for a timer that may fire from `deadline` on, and that this thread starts.
@@ -93,7 +123,11 @@ impl Slack {
     /// half of the timers, and each timer would need a wake-up.
     #[inline]
     pub(crate) fn latest(self, deadline: Instant) -> Instant {
-        let slack = Span::from_nanos(self.nanos());
+        let slack = if self == Self::RELATIVE {
+            self.of(deadline.saturating_since(asked_last()))
+        } else {
+            Span::from_nanos(self.nanos())
+        };
         if reactor_turn::is_taken_along() {
             deadline.saturating_add(slack)
         } else {
@@ -119,14 +153,14 @@ fn replace_default(slack: Slack) -> Slack {
 }
 
 /// Sets the slack of timers that this thread queues from now on and that have [no slack of their
-/// own](super::Sleep::slack). Returns the previous setting; a thread begins with [`Duration::ZERO`].
+/// own](super::Sleep::slack). Returns the previous setting; a thread begins with [`Precision::Exact`].
 ///
 /// A [`Sleep`](super::Sleep), [`Timeout`](super::Timeout) or [`Interval`](super::Interval) takes the slack when it is
 /// queued for the first time, from the thread that polls it then, and keeps it. Inside of a [`with_slack`] the slack of
 /// the `with_slack` counts; a slack that is set inside is undone when the inner future returns. Coarse timers and
 /// timers with callbacks take no slack from the thread.
 ///
-/// A slack of more than 4.29 s (2^32 - 2 ns) is clamped to this value.
+/// A slack of more than 4.29 s (2^32 - 3 ns) is clamped to this value.
 ///
 /// In tokio this sets the slack for all threads of a runtime:
 ///
@@ -135,26 +169,26 @@ fn replace_default(slack: Slack) -> Slack {
 ///
 /// let runtime = tokio::runtime::Builder::new_multi_thread()
 ///     .on_thread_start(|| {
-///         set_thread_slack(Precision::Millisecond);
+///         set_thread_slack(Precision::Relative);
 ///     })
 ///     .build();
 /// # drop(runtime);
 /// ```
-pub fn set_thread_slack(slack: impl Into<Duration>) -> Duration {
-    replace_default(Slack::new(slack.into())).duration()
+pub fn set_thread_slack(slack: impl Into<Slack>) -> Slack {
+    replace_default(slack.into())
 }
 
 /// Returns the slack of this thread's timers that have no slack of their own.
 #[must_use]
-pub fn thread_slack() -> Duration {
-    default().duration()
+pub fn thread_slack() -> Slack {
+    default()
 }
 
 /// Sets the slack of all timers that `future` queues, on any thread that polls it, and that have [no slack of their
 /// own](super::Sleep::slack). If one such future is inside of another, the inner slack counts.
 ///
 /// Tasks that `future` spawns are polled outside of it, so their timers do not have its slack. A slack of more than
-/// 4.29 s (2^32 - 2 ns) is clamped to this value.
+/// 4.29 s (2^32 - 3 ns) is clamped to this value.
 ///
 /// # Cancellation
 ///
@@ -163,9 +197,9 @@ pub fn thread_slack() -> Duration {
 /// # Cost
 ///
 /// The future and 4 bytes; two loads and stores at each poll.
-pub fn with_slack<F: Future>(slack: impl Into<Duration>, future: F) -> WithSlack<F> {
+pub fn with_slack<F: Future>(slack: impl Into<Slack>, future: F) -> WithSlack<F> {
     WithSlack {
-        slack: Slack::new(slack.into()),
+        slack: slack.into(),
         future,
     }
 }
@@ -202,9 +236,13 @@ impl<F: Future> Future for WithSlack<F> {
 mod tests {
     use super::*;
 
+    fn nanos(slack: impl Into<Slack>, left: u64) -> u64 {
+        slack.into().of(Span::from_nanos(left)).as_nanos()
+    }
+
     #[test]
     fn a_slack_is_kept_to_the_nanosecond_and_ends_at_four_seconds() {
-        let longest = Duration::from_nanos(u64::from(u32::MAX) - 1);
+        let longest = Duration::from_nanos(u64::from(u32::MAX) - 2);
         for (said, kept) in [
             (Duration::ZERO, Duration::ZERO),
             (Duration::from_nanos(1), Duration::from_nanos(1)),
@@ -212,10 +250,30 @@ mod tests {
             (longest + Duration::from_nanos(1), longest),
             (Duration::MAX, longest),
         ] {
-            let slack = Slack::new(said);
-            assert_eq!(slack.duration(), kept, "{said:?}");
+            let slack = Slack::from(said);
+            assert_eq!(format!("{slack:?}"), format!("{kept:?}"));
+            assert_eq!(u128::from(nanos(said, 0)), kept.as_nanos());
             assert_eq!(slack.is_none(), said.is_zero());
         }
+    }
+
+    #[test]
+    fn a_slack_in_proportion_is_a_thousandth_within_limits() {
+        for (left, slack) in [
+            (0, 50_000),
+            (50_000_999, 50_000),
+            (51_000_999, 51_000),
+            (1_000_000_000, 1_000_000),
+            (5_000_000_000, 5_000_000),
+            (u64::MAX, 5_000_000),
+        ] {
+            assert_eq!(nanos(Precision::Relative, left), slack);
+        }
+        let relative = Slack::from(Precision::Relative);
+        assert_eq!(format!("{relative:?}"), "Relative");
+        let deadline = asked_last().saturating_add(Span::from_secs(1));
+        let latest = relative.latest(deadline).saturating_since(deadline);
+        assert!(latest.as_nanos() <= 1_000_000);
     }
 
     #[test]
@@ -223,13 +281,13 @@ mod tests {
         let deadlines = [i64::MIN, -1, 0, 1, 7_300_000, i64::MAX - 1, i64::MAX];
         for deadline in deadlines.map(Instant::from_nanos) {
             for said in [0, 1, 99, 1_000_000, 4_000_000_000, u64::MAX] {
-                let latest = Slack::new(Duration::from_nanos(said)).latest(deadline);
+                let latest = Slack::from(Duration::from_nanos(said)).latest(deadline);
                 assert!(latest >= deadline);
                 let chosen = latest.saturating_since(deadline);
                 assert!(chosen.as_nanos() <= said.min(u64::from(u32::MAX)));
             }
         }
-        let millisecond = Slack::new(Precision::Millisecond.slack());
+        let millisecond = Slack::from(Precision::Millisecond);
         let latest = millisecond.latest(Instant::from_nanos(7_300_000));
         assert_eq!(latest.as_nanos(), 8_000_000);
     }

@@ -132,7 +132,7 @@ impl Sleep {
     /// - A sleep for which no slack was set has the slack of the thread or of the scope in which it is first queued:
     ///   [`set_thread_slack`](super::set_thread_slack), [`with_slack`](super::with_slack). `slack(Duration::ZERO)` sets
     ///   no slack at all.
-    /// - The slack may be longer than the sleep. A slack of more than 4.29 s (2^32 - 2 ns) counts as this value.
+    /// - The slack may be longer than the sleep. A slack of more than 4.29 s (2^32 - 3 ns) counts as this value.
     /// - A sleep that is polled after its deadline is ready, whatever its slack and even if it waits already.
     ///   [`deadline`](Sleep::deadline) and [`is_elapsed`](Sleep::is_elapsed) ignore the slack.
     /// - A [`reset`](Sleep::reset) keeps the slack, and counts it from the new deadline.
@@ -154,8 +154,8 @@ impl Sleep {
     ///
     /// Choosing a point takes three dozen instructions each time that the sleep is armed or moved. All other costs,
     /// also on the fast paths of far sleeps, are the same as without slack. The slack takes no memory.
-    pub fn slack(self, slack: impl Into<Duration>) -> Self {
-        let timer = self.timer.with_slack(Slack::new(slack.into()));
+    pub fn slack(self, slack: impl Into<Slack>) -> Self {
+        let timer = self.timer.with_slack(slack.into());
         Self { timer }
     }
 
@@ -165,8 +165,8 @@ impl Sleep {
     }
 
     /// Returns the slack that was set, or the slack with which the sleep was queued.
-    pub(super) fn slack_so_far(&self) -> Duration {
-        self.timer.slack().duration()
+    pub(super) fn slack_so_far(&self) -> Slack {
+        self.timer.slack()
     }
 }
 

@@ -9,6 +9,7 @@ use pin_project_lite::pin_project;
 
 use super::budget::poll_limited;
 use super::error::Elapsed;
+use super::slack::Slack;
 use super::{Instant, Sleep, sleep, sleep_until};
 
 /// Limits `future` to `duration`, counted from this call.
@@ -85,7 +86,7 @@ impl<T> Timeout<T> {
     /// Lets the time end up to `slack` later, so that it shares a wake-up with others: see [`Sleep::slack`].
     ///
     /// The future inside is polled as before; its own timers do not get the slack.
-    pub fn slack(self, slack: impl Into<Duration>) -> Self {
+    pub fn slack(self, slack: impl Into<Slack>) -> Self {
         let Self { value, delay } = self;
         Self::new(value, delay.slack(slack))
     }

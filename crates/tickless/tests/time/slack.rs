@@ -11,13 +11,13 @@ use crate::support::{
     begin, block_on, chosen, ms, on_thread, poll_idly, spin_past, waiting_idly, windows,
 };
 use tickless::time::{
-    Instant, MissedTickBehavior, Precision, interval_at, set_thread_slack, sleep, sleep_until,
-    thread_slack, timeout, timeout_at, with_slack,
+    Instant, MissedTickBehavior, Precision, Slack, interval_at, set_thread_slack, sleep,
+    sleep_until, thread_slack, timeout, timeout_at, with_slack,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// The longest possible slack.
-const LONGEST: Duration = Duration::from_nanos((1 << 32) - 2);
+const LONGEST: Duration = Duration::from_nanos((1 << 32) - 3);
 
 fn nanos(instant: Instant) -> i64 {
     tickless_core::time::Instant::from(instant).as_nanos()
@@ -95,15 +95,21 @@ fn a_sleep_that_waits_is_ready_at_its_deadline_when_it_is_polled() {
 fn they_meet_at_round_times() {
     on_thread(|| {
         let deadline = in_an_hour();
-        let all = [
-            (Precision::Exact.slack(), Duration::ZERO),
-            (Precision::Millisecond.slack(), TO_THE_MILLISECOND),
-            (ms(1) - Duration::from_nanos(1), TO_THE_MILLISECOND),
+        let all: [(Slack, Duration); 6] = [
+            (Precision::Exact.into(), Duration::ZERO),
+            (Precision::Millisecond.into(), TO_THE_MILLISECOND),
+            ((ms(1) - Duration::from_nanos(1)).into(), TO_THE_MILLISECOND),
             // A multiple of 1/16 ms, and of 1/64 ms.
-            (Duration::from_micros(50), Duration::from_micros(25)),
-            (Duration::from_nanos(9_375), Duration::from_nanos(9_375)),
+            (Duration::from_micros(50).into(), Duration::from_micros(25)),
+            (
+                Duration::from_nanos(9_375).into(),
+                Duration::from_nanos(9_375),
+            ),
             // No multiple: the end of it.
-            (Duration::from_nanos(9_374), Duration::from_nanos(9_374)),
+            (
+                Duration::from_nanos(9_374).into(),
+                Duration::from_nanos(9_374),
+            ),
         ];
         for (slack, expected) in all {
             let mut sleep = pin!(sleep_until(deadline).slack(slack));
@@ -144,13 +150,16 @@ fn a_reset_keeps_the_slack() {
 fn the_slack_of_a_thread_is_that_of_the_first_poll() {
     on_thread(|| {
         let deadline = in_an_hour();
-        assert_eq!(thread_slack(), Duration::ZERO);
+        assert_eq!(thread_slack(), Precision::Exact.into());
         let mut before = pin!(sleep_until(deadline));
         assert!(poll_idly(before.as_mut()).is_pending());
         let mut made_before = pin!(sleep_until(deadline));
 
-        assert_eq!(set_thread_slack(Precision::Millisecond), Duration::ZERO);
-        assert_eq!(thread_slack(), ms(1));
+        assert_eq!(
+            set_thread_slack(Precision::Millisecond),
+            Precision::Exact.into()
+        );
+        assert_eq!(thread_slack(), ms(1).into());
         assert!(poll_idly(made_before.as_mut()).is_pending());
         before.as_mut().reset(deadline + ms(1));
         let mut said = pin!(sleep_until(deadline).slack(Precision::Exact));
@@ -159,13 +168,13 @@ fn the_slack_of_a_thread_is_that_of_the_first_poll() {
         all.sort_unstable();
         assert_eq!(all, [Duration::ZERO, Duration::ZERO, TO_THE_MILLISECOND]);
 
-        assert_eq!(set_thread_slack(Duration::MAX), ms(1));
-        assert_eq!(set_thread_slack(Duration::ZERO), LONGEST);
+        assert_eq!(set_thread_slack(Duration::MAX), ms(1).into());
+        assert_eq!(set_thread_slack(Duration::ZERO), LONGEST.into());
         made_before.as_mut().reset(deadline + ms(1));
         let mut all = chosen();
         all.sort_unstable();
         assert_eq!(all, [Duration::ZERO, Duration::ZERO, TO_THE_MILLISECOND]);
-        assert_eq!(on_thread(thread_slack), Duration::ZERO);
+        assert_eq!(on_thread(thread_slack), Precision::Exact.into());
     });
 }
 
@@ -177,7 +186,7 @@ fn the_slack_of_a_scope_counts_while_it_is_polled() {
         // Made outside, polled inside.
         let mut outer = Box::pin(with_slack(Precision::Millisecond, sleep_until(deadline)));
         assert!(poll_idly(outer.as_mut()).is_pending());
-        assert_eq!(thread_slack(), Duration::ZERO);
+        assert_eq!(thread_slack(), Precision::Exact.into());
         assert_eq!(chosen(), [TO_THE_MILLISECOND]);
         drop(outer);
 
@@ -188,14 +197,14 @@ fn the_slack_of_a_scope_counts_while_it_is_polled() {
             set_thread_slack(ms(9));
             (before, inside, thread_slack())
         }));
-        assert_eq!(seen, (ms(2), ms(7), ms(9)));
-        assert_eq!(thread_slack(), Duration::ZERO);
+        assert_eq!(seen, (ms(2).into(), ms(7).into(), ms(9).into()));
+        assert_eq!(thread_slack(), Precision::Exact.into());
 
         let panics = with_slack(ms(2), poll_fn(|_| -> Poll<()> { panic!("as it should") }));
         let mut panics = Box::pin(panics);
         let result = catch_unwind(AssertUnwindSafe(|| poll_idly(panics.as_mut())));
         assert!(result.is_err());
-        assert_eq!(thread_slack(), Duration::ZERO);
+        assert_eq!(thread_slack(), Precision::Exact.into());
     });
 }
 
