@@ -1,5 +1,5 @@
-//! A sleep of 200 µs inside of tokio, with the runtime attached and without, compared with a bare `timerfd` with
-//! `epoll_wait`.
+//! A sleep of 200 µs inside of tokio, with nothing set up and in a runtime that was detached, compared with a bare
+//! `timerfd` with `epoll_wait`: how late it ends, and the processor time of the process.
 //!
 //! The candidates are measured in turn in each round, so that other work on the machine affects all of them. A spawned
 //! task measures: the future of `block_on` on a multi-thread runtime is woken by a worker and always needs a second
@@ -14,56 +14,68 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
 };
 use tickless::time::sleep;
 use tokio::runtime::{Builder, Runtime};
 
 const ASKED: Duration = Duration::from_micros(200);
-const ROUNDS: usize = 10;
-const SLEEPS: usize = 200;
+const ROUNDS: usize = 9;
+const SLEEPS: u32 = 1_000;
+
+/// What was measured of one candidate.
+struct Figures {
+    name: &'static str,
+    late: Vec<Duration>,
+    /// The processor time of a sleep, of each round.
+    used: Vec<Duration>,
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let plain = |mut builder: Builder| builder.enable_all().build();
-    let attached = |mut builder: tickless::tokio::Builder| {
-        builder.tokio().worker_threads(2).enable_all();
-        builder.build()
-    };
     let mut two = Builder::new_multi_thread();
-    two.worker_threads(2);
+    let two = two.worker_threads(2);
+    let mut one = Builder::new_current_thread();
     let subjects = [
-        ("multi-thread", plain(two)?),
-        (
-            "multi-thread, attached",
-            attached(tickless::tokio::Builder::new_multi_thread())?,
-        ),
-        ("current-thread", plain(Builder::new_current_thread())?),
-        (
-            "current-thread, attached",
-            attached(tickless::tokio::Builder::new_current_thread())?,
-        ),
+        ("timerfd and epoll_wait", None),
+        ("current-thread", Some(one.enable_all().build()?)),
+        ("current-thread, detached", Some(one.build()?)),
+        ("multi-thread", Some(two.enable_all().build()?)),
+        ("multi-thread, detached", Some(two.build()?)),
     ];
-    let mut bare = Vec::new();
-    let mut late: Vec<(&str, Vec<Duration>)> = subjects
-        .iter()
-        .map(|(name, _)| (*name, Vec::new()))
-        .collect();
+    let mut figures = subjects.each_ref().map(|(name, _)| Figures {
+        name,
+        late: Vec::new(),
+        used: Vec::new(),
+    });
     for _ in 0..ROUNDS {
-        bare_loop(&mut bare)?;
-        for ((_, runtime), (_, late)) in subjects.iter().zip(&mut late) {
-            // Of its own: one that was a runtime's worker is that runtime's until it is another's.
-            let measured = std::thread::scope(|scope| scope.spawn(|| in_a_task(runtime)).join());
-            late.extend(measured.map_err(|_| "a task panicked")??);
+        for ((name, runtime), figures) in subjects.iter().zip(&mut figures) {
+            let before = used();
+            match runtime {
+                None => bare_loop(&mut figures.late)?,
+                Some(runtime) => {
+                    let is_detached = name.ends_with("detached");
+                    figures.late.extend(in_a_task(runtime, is_detached)?);
+                }
+            }
+            figures.used.push((used() - before) / SLEEPS);
         }
     }
-    println!(
-        "{} sleeps of {ASKED:?}, how late they end:",
-        ROUNDS * SLEEPS
-    );
-    show("timerfd and epoll_wait", &mut bare);
-    for (name, late) in &mut late {
-        show(name, late);
+    println!("{ROUNDS} rounds of {SLEEPS} sleeps of {ASKED:?}:");
+    let mut bare = None;
+    for Figures { name, late, used } in &mut figures {
+        late.sort_unstable();
+        used.sort_unstable();
+        let median = used[ROUNDS / 2];
+        let bare = *bare.get_or_insert(median);
+        println!(
+            "  {name:25} late p50 {:>8.1?}  p99 {:>8.1?}   processor time {median:>7.1?} ({:.1?} to {:.1?}), {:.2} of the first",
+            late[late.len() / 2],
+            late[late.len() * 99 / 100],
+            used[0],
+            used[ROUNDS - 1],
+            median.as_secs_f64() / bare.as_secs_f64()
+        );
     }
     let stats = tickless::stats();
     println!(
@@ -73,19 +85,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn show(name: &str, late: &mut [Duration]) {
-    late.sort_unstable();
-    println!(
-        "  {name:25} p50 {:>9.1?}   p99 {:>9.1?}",
-        late[late.len() / 2],
-        late[late.len() * 99 / 100]
-    );
+/// Returns the processor time that the process has used.
+fn used() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
-fn in_a_task(runtime: &Runtime) -> Result<Vec<Duration>, tokio::task::JoinError> {
+fn in_a_task(
+    runtime: &Runtime,
+    is_detached: bool,
+) -> Result<Vec<Duration>, tokio::task::JoinError> {
     runtime.block_on(async {
-        let measured = tokio::spawn(async {
-            let mut late = Vec::with_capacity(SLEEPS);
+        let measured = tokio::spawn(async move {
+            if is_detached {
+                tickless::tokio::detach().expect("it runs in a runtime");
+            }
+            let mut late = Vec::new();
             for _ in 0..SLEEPS {
                 let start = Instant::now();
                 sleep(ASKED).await;

@@ -1,30 +1,34 @@
 //! The attachment of tokio runtimes: a runtime's own reactor fires the timers of its tasks, with one wake-up each.
 //!
-//! Without an attachment, a timer of a tokio task costs two wake-ups: the library's expiry thread is woken at the
-//! deadline, and the expiry thread wakes the runtime's worker. A runtime that is *attached* has a timer file descriptor
-//! in its own reactor. The kernel wakes the worker that waits in the reactor. This worker fires the due timers of all
-//! workers of the runtime, and then runs the task.
+//! A runtime that is *attached* has a timer file descriptor in its own reactor. The kernel wakes the worker that waits
+//! in the reactor. This worker fires the due timers of all workers of the runtime, and then runs the task. Without an
+//! attachment a timer costs two wake-ups: the library's expiry thread is woken at the deadline, and wakes the worker.
+//!
+//! A runtime with I/O is attached by itself, when a task on one of its workers starts the first timer:
 //!
 //! ```
 //! use std::time::Duration;
 //!
 //! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> Result<(), tickless::tokio::AttachError> {
-//!     tickless::tokio::attach()?;
+//! async fn main() {
 //!     tickless::time::sleep(Duration::from_micros(200)).await;
-//!     Ok(())
+//!     assert!(tickless::tokio::attach().is_ok_and(|attachment| attachment.is_attached()));
 //! }
 //! ```
 //!
-//! Nothing else changes: all timers of the library can be used everywhere, as before. Starting a timer wakes no thread
-//! either; without an attachment it wakes the expiry thread whenever the timer has the earliest deadline.
+//! All timers of the library can be used everywhere, attached or not. These runtimes are not attached by themselves:
+//!
+//! - a runtime without I/O, which has no reactor;
+//! - a runtime that was detached: [`detach`] at its start keeps it from being attached;
+//! - any runtime in the child of a fork, which may have inherited it, and any runtime of a program that aborts at
+//!   panics, because tokio reports a missing reactor by a panic: call [`attach`] in a runtime with I/O.
 //!
 //! # Which to use
 //!
 //! | | one wake-up for | take it when |
 //! |---|---|---|
-//! | [`attach`] | tasks on the workers of any runtime | the runtime is made elsewhere (`#[tokio::main]`) |
-//! | [`Builder`] | tasks on the workers of any runtime, and workers that used timers before | you make the runtime |
+//! | nothing, or [`attach`] | tasks on the workers of any runtime | the runtime is made elsewhere (`#[tokio::main]`) |
+//! | [`Builder`] | tasks on the workers of any runtime, and what the workers started elsewhere before | you make the runtime, and want to know if it cannot be attached |
 //! | [`block_on`] with a [`Driver`] | the tasks of one thread's current-thread runtime | the thread must share no lock and no other thread for its timers |
 //! | a [`Worker`](crate::Worker) on a thread of its own | its own future | the thread needs no tokio at all; do not use both on one thread: the worker and the runtime each expect to wait on that thread, and timers are 10 ms late at first |
 //!
@@ -48,9 +52,9 @@
 //!
 //! The expiry thread stays, and nothing is lost: a runtime whose workers are all busy, or that is not driven between
 //! two `block_on`s, keeps its timers waiting for 10 ms at most. Then the expiry thread fires these timers, and fires
-//! all later timers in time, until the runtime polls its reactor again. When the runtime is dropped, the expiry thread
-//! takes over at once. Timers of other threads, and of other runtimes, do not wait for a late runtime: each runtime has
-//! a tree of its own.
+//! all later timers in time, until the runtime polls its reactor again. When the runtime is dropped, or its one thread
+//! starts an earlier timer outside of it, the expiry thread takes over at once. Timers of other threads, and of other
+//! runtimes, do not wait for a late runtime: each runtime has a tree of its own.
 //!
 //! A multi-thread runtime may leave its reactor to a worker that computes, while another worker sleeps outside of the
 //! reactor: tokio's own timers wait for the computing worker too. If tasks compute for long, the expiry thread alone is
@@ -59,8 +63,8 @@
 //! # Fork
 //!
 //! The child of a fork has none of its parent's runtimes: its expiry thread fires the timers that the forking thread
-//! had started, and does not use the parent's descriptors. In the child an inherited runtime cannot be attached, a new
-//! runtime can.
+//! had started, and does not use the parent's descriptors. In the child a runtime that the parent had attached cannot
+//! be attached, and no other is without a call of [`attach`]: only the program knows which runtimes are the child's own.
 //!
 //! # Cost
 //!
@@ -78,6 +82,7 @@ use std::io;
 #[cfg(unix)]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -89,14 +94,19 @@ use ::tokio::runtime::{self, Handle, Runtime, RuntimeFlavor};
 use ::tokio::task::AbortHandle;
 
 use crate::Driver;
+use crate::host::process::{self, Host};
 use crate::host::remote::reactor_turn::{self, SetDescriptor};
-use crate::host::remote::reactors::{self, Attached, TooMany};
+use crate::host::remote::reactors::{self, Attached, Runtimes, TooMany};
 #[cfg(unix)]
 use crate::host::sys::descriptors::AsFd;
 #[cfg(not(unix))]
 use crate::host::sys::descriptors::AsyncFd;
 use crate::host::sys::descriptors::{AsRawFd, OwnedFd, RawFd};
 use crate::host::wake;
+
+mod quiet;
+
+use quiet::Quiet;
 
 /// The reasons why a runtime is not attached. The expiry thread continues to fire its timers.
 #[derive(Debug)]
@@ -146,26 +156,31 @@ impl std::error::Error for AttachError {
     }
 }
 
-/// The key by which a reactor identifies its runtime.
+/// The key of a runtime that is attached, or is not to be.
 struct Key {
     runtime: runtime::Id,
-    bell: Arc<OwnedFd>,
-    tasks: OnceLock<[AbortHandle; 2]>,
+    flavor: RuntimeFlavor,
+    /// The descriptor of an attached runtime.
+    bell: Option<Arc<OwnedFd>>,
+    /// The tasks [`Ring`] and [`Along`], or the latter alone.
+    tasks: OnceLock<[Option<AbortHandle>; 2]>,
 }
 
 /// A runtime that was [attached](attach). Dropping the value detaches nothing.
 #[derive(Clone)]
 pub struct Attachment {
     attached: Attached,
-    tasks: Option<[AbortHandle; 2]>,
+    key: Arc<Key>,
 }
 
 impl Attachment {
-    /// Detaches the runtime: the expiry thread fires its timers from now on. Detaching twice does no harm.
+    /// Detaches the runtime, as [`detach`] does.
     pub fn detach(&self) {
-        self.attached.detach();
-        for task in self.tasks.iter().flatten() {
-            task.abort();
+        if self.is_attached() {
+            // First: another worker would attach it again.
+            let _unless_done = self.key.decline();
+            self.attached.detach();
+            self.key.end_task(RING);
         }
     }
 
@@ -188,14 +203,16 @@ impl fmt::Debug for Attachment {
 
 /// Attaches the runtime that runs this thread, so that each timer of its workers takes one wake-up.
 ///
-/// Attaching a runtime again changes nothing, and returns another handle of it. Workers that started timers before the
-/// call join the attachment when they next poll the reactor; with [`Builder`] they join when they next wait.
+/// A runtime with I/O needs no call, unless it was detached ([the module](self) has the exceptions). The call says by an
+/// error why a runtime cannot be attached. Attaching a runtime again changes nothing, and returns another handle of it.
+/// Workers that started timers before join the attachment when they poll the reactor or start an earlier timer; with
+/// [`Builder`] they join when they next wait.
 ///
 /// # Errors
 ///
 /// [`AttachError`] if the thread is in no runtime, if the runtime has no reactor, or if the system refuses a descriptor
-/// or the expiry thread. tokio reports a missing reactor by a panic. The panic is caught, but the panic hook shows its
-/// message, and a program that aborts at panics aborts.
+/// or the expiry thread. tokio reports a missing reactor by a panic. The panic is caught, and its message is not shown;
+/// a program that aborts at panics aborts.
 ///
 /// # Cost
 ///
@@ -204,10 +221,8 @@ impl fmt::Debug for Attachment {
 pub fn attach() -> Result<Attachment, AttachError> {
     let handle = Handle::try_current().map_err(|_| AttachError::NoRuntime)?;
     wake::ensure_running().map_err(AttachError::Os)?;
-    reactor_turn::ask(runtime_of_this_thread);
     let runtime = handle.id();
-    let is_it = |key: &dyn Any| is_key_of(key, runtime);
-    if reactors::is_inherited(is_it) {
+    if reactors::is_inherited(|key| is_key_of(key, runtime)) {
         return Err(AttachError::Forked);
     }
     // Again only if another thread attaches or detaches the same runtime at this moment.
@@ -215,54 +230,129 @@ pub fn attach() -> Result<Attachment, AttachError> {
         if let Some(known) = attachment_of(runtime) {
             return Ok(known);
         }
-        let bell = reactors::make_bell().map_err(AttachError::Os)?;
-        // Before anything is locked: it may panic, which a hook of the program is told of.
-        let fd = register(Descriptor(Arc::clone(&bell)))?;
-        let key = Arc::new(Key {
-            runtime,
-            bell: Arc::clone(&bell),
-            tasks: OnceLock::new(),
-        });
-        let attached = reactors::attach(Arc::<Key>::clone(&key), is_it, bell);
-        let Some(attached) = attached.map_err(|TooMany| AttachError::TooMany)? else {
-            continue;
-        };
-        let along = handle.spawn(Along {
-            attached: attached.clone(),
-            is_known: false,
-        });
-        // A runtime that shuts down drops it at once, which detaches.
-        let ring = handle.spawn(Ring {
-            fd: Some(fd),
-            attached: attached.clone(),
-            is_settled: false,
-            laps_max: match handle.runtime_flavor() {
-                RuntimeFlavor::CurrentThread => LAPS_MAX,
-                _ => 0,
-            },
-            laps: None,
-        });
-        let _first = key.tasks.set([ring, along].map(|task| task.abort_handle()));
-        return Ok(key.attachment(attached.reactor));
+        if let Some(key) = reactors::admit(|key| is_key_of(key, runtime))
+            && let Ok(key) = Arc::downcast::<Key>(key)
+        {
+            key.end_task(ALONG);
+        }
+        if let Some(attachment) = attach_new(&handle, Quiet::begin())? {
+            return Ok(attachment);
+        }
     }
+}
+
+/// Detaches the runtime that runs this thread: the expiry thread fires its timers from now on, and the runtime is
+/// attached again only by a call of [`attach`]. Detaching twice does no harm.
+///
+/// ```
+/// #[tokio::main]
+/// async fn main() -> Result<(), tickless::tokio::AttachError> {
+///     tickless::tokio::detach()?;
+///     // All timers of this runtime are fired by the expiry thread.
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+///
+/// [`AttachError::NoRuntime`] if the thread is in no runtime.
+pub fn detach() -> Result<(), AttachError> {
+    let handle = Handle::try_current().map_err(|_| AttachError::NoRuntime)?;
+    if attachment_of(handle.id()).is_none() {
+        decline(&handle);
+    }
+    // Another worker may have attached it meanwhile.
+    if let Some(attachment) = attachment_of(handle.id()) {
+        attachment.detach();
+    }
+    Ok(())
+}
+
+/// The indices of [`Key::tasks`].
+const RING: usize = 0;
+const ALONG: usize = 1;
+
+/// Attaches the runtime of `handle`, which runs this thread. `None` if it was attached or declined meanwhile.
+fn attach_new(handle: &Handle, quiet: Option<Quiet>) -> Result<Option<Attachment>, AttachError> {
+    let runtime = handle.id();
+    let bell = reactors::make_bell().map_err(AttachError::Os)?;
+    // Before anything is locked: it may panic, which a hook of the program is told of if this is not quiet.
+    let fd = register(Descriptor(Arc::clone(&bell)));
+    drop(quiet);
+    let fd = fd?;
+    let key = Arc::new(Key {
+        runtime,
+        flavor: handle.runtime_flavor(),
+        bell: Some(Arc::clone(&bell)),
+        tasks: OnceLock::new(),
+    });
+    let is_it = |key: &dyn Any| is_key_of(key, runtime);
+    let attached = reactors::attach(Arc::<Key>::clone(&key), is_it, bell);
+    let Some(attached) = attached.map_err(|TooMany| AttachError::TooMany)? else {
+        return Ok(None);
+    };
+    let along = handle.spawn(Along {
+        key: Arc::clone(&key),
+        attached: Some(attached.clone()),
+        is_known: false,
+    });
+    // A runtime that shuts down drops it at once, which detaches.
+    let ring = handle.spawn(Ring {
+        fd: Some(fd),
+        attached: attached.clone(),
+        is_settled: false,
+        laps_max: match key.flavor {
+            RuntimeFlavor::CurrentThread => LAPS_MAX,
+            _ => 0,
+        },
+        laps: None,
+    });
+    let _first = key
+        .tasks
+        .set([ring, along].map(|task| Some(task.abort_handle())));
+    Ok(Some(Attachment { attached, key }))
+}
+
+/// Keeps the runtime of `handle` from being attached by itself, until it ends.
+fn decline(handle: &Handle) {
+    let key = Arc::new(Key {
+        runtime: handle.id(),
+        flavor: handle.runtime_flavor(),
+        bell: None,
+        tasks: OnceLock::new(),
+    });
+    if !key.decline() {
+        return;
+    }
+    let along = handle.spawn(Along {
+        key: Arc::clone(&key),
+        attached: None,
+        is_known: false,
+    });
+    let _first = key.tasks.set([None, Some(along.abort_handle())]);
 }
 
 /// Returns the attachment of a runtime, if the runtime is attached.
 fn attachment_of(runtime: runtime::Id) -> Option<Attachment> {
     let reactor = reactors::find(|key| is_key_of(key, runtime))?;
     let key = Arc::downcast::<Key>(reactor.key()?).ok()?;
+    let bell = Arc::clone(key.bell.as_ref()?);
     // The reactor may be another runtime's by now.
-    (key.runtime == runtime).then(|| key.attachment(reactor))
+    (key.runtime == runtime).then(|| Attachment {
+        attached: Attached { reactor, bell },
+        key,
+    })
 }
 
 impl Key {
-    fn attachment(&self, reactor: &'static reactors::Reactor) -> Attachment {
-        Attachment {
-            attached: Attached {
-                reactor,
-                bell: Arc::clone(&self.bell),
-            },
-            tasks: self.tasks.get().cloned(),
+    fn decline(self: &Arc<Self>) -> bool {
+        let runtime = self.runtime;
+        reactors::decline(Arc::<Self>::clone(self), |key| is_key_of(key, runtime))
+    }
+
+    fn end_task(&self, task: usize) {
+        if let Some(Some(task)) = self.tasks.get().map(|tasks| &tasks[task]) {
+            task.abort();
         }
     }
 }
@@ -272,12 +362,41 @@ fn is_key_of(key: &dyn Any, runtime: runtime::Id) -> bool {
         .is_some_and(|key| key.runtime == runtime)
 }
 
-/// Returns the attached runtime of which this thread is a worker.
-fn runtime_of_this_thread() -> Option<Attached> {
-    let handle = Handle::try_current().ok()?;
-    // Not for threads that block: those are woken by another thread in any case.
-    runtime::worker_index()?;
-    attachment_of(handle.id()).map(|known| known.attached)
+impl Runtimes for Host {
+    fn attached() -> Option<Attached> {
+        // Not for threads that block: those are woken by another thread in any case.
+        runtime::worker_index()?;
+        let handle = Handle::try_current().ok()?;
+        let runtime = handle.id();
+        loop {
+            if let Some(known) = attachment_of(runtime) {
+                return Some(known.attached);
+            }
+            if process::forks() > 0
+                || cfg!(panic = "abort")
+                || reactors::is_declined(|key| is_key_of(key, runtime))
+            {
+                return None;
+            }
+            match attach_new(&handle, Some(Quiet::begin()?)) {
+                Ok(Some(attachment)) => return Some(attachment.attached),
+                Ok(None) => {}
+                Err(_) => {
+                    decline(&handle);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn is_left(key: &dyn Any) -> bool {
+        let is_here = |runtime| {
+            runtime::worker_index().is_some()
+                && Handle::try_current().is_ok_and(|handle| handle.id() == runtime)
+        };
+        key.downcast_ref::<Key>()
+            .is_some_and(|key| key.flavor == RuntimeFlavor::CurrentThread && !is_here(key.runtime))
+    }
 }
 
 /// A descriptor that stays open and unchanged as long as this value lives.
@@ -408,8 +527,11 @@ impl Drop for Ring {
 ///
 /// It is another task than the one that waits in the reactor: a worker on which this task is queued may continue its
 /// present work for long, and no other worker can steal the task from this worker.
+///
+/// It stays in a runtime that was detached or cannot be attached, until that ends: the runtime is declined for as long.
 struct Along {
-    attached: Attached,
+    key: Arc<Key>,
+    attached: Option<Attached>,
     is_known: bool,
 }
 
@@ -417,18 +539,28 @@ impl Future for Along {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if !self.attached.is_attached() {
-            return Poll::Ready(());
-        }
-        if !self.is_known {
-            self.is_known = true;
-            self.attached.introduce(context.waker());
-        }
-        // Taken before the turn, which so finds what it was called for.
-        if self.attached.reactor.take_call() {
-            reactor_turn::take_turn_along(&self.attached);
+        let this = &mut *self;
+        if let Some(attached) = &this.attached {
+            if !this.is_known {
+                this.is_known = true;
+                attached.introduce(context.waker());
+            }
+            // Taken before the turn, which so finds what it was called for.
+            if attached.is_attached() && attached.reactor.take_call() {
+                reactor_turn::take_turn_along(attached);
+            }
         }
         Poll::Pending
+    }
+}
+
+impl Drop for Along {
+    fn drop(&mut self) {
+        let is_own = |key: &dyn Any| {
+            key.downcast_ref::<Key>()
+                .is_some_and(|key| ptr::eq(key, &raw const *self.key))
+        };
+        drop(reactors::admit(is_own));
     }
 }
 
@@ -569,6 +701,7 @@ pub fn block_on<F: Future>(
 ) -> Result<F::Output, AttachError> {
     let fd = {
         let _inside = runtime.enter();
+        let _quiet = Quiet::begin();
         register(Descriptor(driver))?
     };
     Ok(runtime.block_on(async {

@@ -19,8 +19,8 @@
 //! - A thread that takes a turn [takes](Doorbell::take) the doorbell *before* it reads the tree, and lowers the
 //!   doorbell after. If another thread publishes a deadline in between, the first thread reads that deadline, or the
 //!   other thread lowers the doorbell afterwards.
-//! - Only an overdue doorbell makes its reactor stalled. A turn by the reactor ends that state, whichever thread came
-//!   first. A reactor that finds another thread taking a turn ends the state too, because that thread lowers the
+//! - A reactor is stalled whose doorbell is overdue, or whose one thread has left it: the bell has rung then, and
+//!   nobody has answered. A turn by the reactor ends that state, whichever thread came first. A reactor that finds another thread taking a turn ends the state too, because that thread lowers the
 //!   doorbell afterwards.
 //! - The expiry thread reads `until` and `grace` without the lock before it sleeps, after the fence of
 //!   [`SleepDeadline`](super::sleep_protocol::SleepDeadline). A thread that writes them then executes the other side of
@@ -212,6 +212,19 @@ impl<B: Bell> Doorbell<B> {
         is_overdue
     }
 
+    /// Marks the reactor as stalled at once, because its one thread has left it. The bell has rung by `now`, so that the
+    /// reactor ends that state when it is polled again.
+    pub(crate) fn stall(&self, now: i64) {
+        let state = self.lock();
+        if !self.is_stalled()
+            && let Some(bell) = &state.bell
+        {
+            // Relaxed: see `take`.
+            self.grace.store(0, Ordering::Relaxed);
+            bell.set(now);
+        }
+    }
+
     /// Returns whether the expiry thread fires the timers in time, and not a grace later.
     pub(crate) fn is_stalled(&self) -> bool {
         // Relaxed: under the lock, or to be shown.
@@ -329,6 +342,21 @@ mod tests {
         doorbell.revive(0);
         assert!(!doorbell.is_stalled());
         assert_eq!(rings.taken(), [GRACE + 100, GRACE + 90]);
+    }
+
+    /// The bell has rung for the reactor, whatever is started meanwhile.
+    #[test]
+    fn a_reactor_that_its_thread_left_has_no_grace_until_it_is_polled() {
+        let (doorbell, rings) = attached();
+        doorbell.lower(500);
+        doorbell.stall(40);
+        doorbell.stall(45);
+        doorbell.lower(50);
+        assert_eq!(rings.taken(), [500, 40]);
+        assert_eq!(doorbell.expiry_thread_comes_at(), 50);
+        doorbell.revive(0);
+        assert_eq!(rings.taken(), [50]);
+        assert_eq!(doorbell.expiry_thread_comes_at(), 50 + GRACE);
     }
 
     #[test]

@@ -189,8 +189,9 @@ pub(crate) fn use_up(base: &ThreadBase) {
 fn publish(base: &ThreadBase) {
     let due = note_set(base);
     if let Some(reactor) = reactors::of(base) {
-        return reactor.publish(base.cpu(), due);
+        return reactor.publish(base, due);
     }
+    reactors::ask_again(base, due);
     let first = trees::foreign().rearm_from_idle(base.cpu(), due);
     // Otherwise a thread in the tree is awake, and finds it before it sleeps.
     if !first.is_forever() && !wake::SLEEPS_UNTIL.wakes_by(first.as_nanos()) {

@@ -229,20 +229,42 @@ fn the_expiry_thread_and_the_reactor_come_at_once() {
     });
 }
 
-/// The runtime is dropped while the expiry thread goes to sleep until a time after the doorbell. The expiry thread is
-/// woken, or does not sleep.
+/// A thread that has left its runtime starts an earlier timer, while another thread drives the runtime.
 #[test]
-fn a_runtime_is_dropped_while_the_expiry_thread_goes_to_sleep() {
+fn a_thread_leaves_a_runtime_that_another_drives() {
     check(|| {
+        let runtime = Runtime::new(100);
+        let leaver = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || {
+                runtime.doorbell.stall(20);
+                runtime.publish(50);
+            })
+        };
+        runtime.turn_by_reactor(20);
+        leaver.join().unwrap();
+        runtime.check();
+        let rings = runtime.rings.lock().unwrap();
+        assert!(
+            rings.is_some_and(|at| at <= 50),
+            "the reactor is driven, and is never asked again"
+        );
+    });
+}
+
+/// The runtime is dropped, or left by its thread, while the expiry thread goes to sleep until a time after the doorbell.
+/// The expiry thread is woken, or does not sleep.
+fn while_the_expiry_thread_goes_to_sleep(end: impl Fn(&Runtime) + Copy + Send + Sync + 'static) {
+    check(move || {
         let runtime = Runtime::new(10);
         let sleeper = Arc::new(SleepDeadline::new());
         let woken = Arc::new(AtomicI64::new(0));
         sleeper.awake();
-        let dropped = {
+        let ended = {
             let (runtime, sleeper) = (Arc::clone(&runtime), Arc::clone(&sleeper));
             let woken = Arc::clone(&woken);
             thread::spawn(move || {
-                let _bell = runtime.doorbell.detach(|_| true);
+                end(&runtime);
                 if sleeper.is_after(runtime.doorbell.expiry_thread_comes_at()) {
                     // Relaxed: read behind the join.
                     woken.store(1, Ordering::Relaxed);
@@ -252,11 +274,26 @@ fn a_runtime_is_dropped_while_the_expiry_thread_goes_to_sleep() {
         let comes_at = || runtime.doorbell.expiry_thread_comes_at();
         let until = comes_at();
         let sleeps = sleeper.sleep(until, comes_at);
-        dropped.join().unwrap();
+        ended.join().unwrap();
         let is_woken = woken.load(Ordering::Relaxed) == 1;
         assert!(
-            !sleeps || until == 10 || is_woken,
+            !sleeps || until <= 10 || is_woken,
             "it sleeps a grace too long"
         );
+    });
+}
+
+#[test]
+fn a_runtime_is_dropped_while_the_expiry_thread_goes_to_sleep() {
+    while_the_expiry_thread_goes_to_sleep(|runtime| {
+        let _bell = runtime.doorbell.detach(|_| true);
+    });
+}
+
+#[test]
+fn a_thread_leaves_its_runtime_while_the_expiry_thread_goes_to_sleep() {
+    while_the_expiry_thread_goes_to_sleep(|runtime| {
+        runtime.doorbell.stall(5);
+        runtime.publish(10);
     });
 }

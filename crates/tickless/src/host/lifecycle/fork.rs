@@ -64,7 +64,10 @@ type ExpiryLock = <Host as Port>::ExpiryLock;
 
 /// The locks that the forking thread holds from just before the fork until just after it.
 struct Paused {
-    lists: (MutexGuard<'static, ()>, MutexGuard<'static, Vec<u32>>),
+    lists: (
+        MutexGuard<'static, Vec<reactors::Key>>,
+        MutexGuard<'static, Vec<u32>>,
+    ),
     bases: Vec<Frozen<'static, Host>>,
     _clock: clock::Paused<'static>,
     _wall: wall::Paused<'static>,

@@ -6,20 +6,26 @@
 
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 use tickless_core::time::Instant;
 
 use super::expire::take_along;
+#[cfg(feature = "tokio")]
+use super::reactors::Runtimes as _;
 use super::reactors::{self, Attached, By, Reactor};
 use super::trees;
+use crate::host::device;
 use crate::host::doorbell::GRACE;
+#[cfg(feature = "tokio")]
+use crate::host::lifecycle;
+#[cfg(feature = "tokio")]
+use crate::host::process::Host;
 use crate::host::process::TURN_BUDGET;
 use crate::host::registry::EXPIRY_THREAD;
 use crate::host::thread::{
     Thread, ThreadBase, ThreadKind, now_lower, turn_taken_by_this_thread, with_thread,
 };
-use crate::host::{device, lifecycle};
 
 /// The number of turns that a task takes in a row if more timers are due, before it lets other tasks of the runtime
 /// run. Each such turn saves a system call and a pass through the reactor.
@@ -207,20 +213,10 @@ pub(crate) fn take_along_soon(now: Instant) {
     }
 }
 
-/// The function that returns the runtime of which this thread is a worker.
-static RUNTIME_OF_THIS_THREAD: OnceLock<fn() -> Option<Attached>> = OnceLock::new();
-
-/// Registers `whose`, which threads call when they start their first timer. Each call has to pass the same function.
-pub(crate) fn ask(whose: fn() -> Option<Attached>) {
-    let _known = RUNTIME_OF_THIS_THREAD.set(whose);
-}
-
-/// Joins the runtime of this thread, if it has one, before the thread starts its first timer.
+/// Joins the runtime of this thread, if it has one, before the thread starts a timer.
 pub(super) fn settle() {
-    let Some(whose) = RUNTIME_OF_THIS_THREAD.get() else {
-        return;
-    };
-    if let Some(attached) = whose()
+    #[cfg(feature = "tokio")]
+    if let Some(attached) = Host::attached()
         && with_thread(lifecycle::enter).is_some()
     {
         join(&attached);

@@ -13,7 +13,7 @@
 //!   the role and never waits for the role: a thread that does not get the role leaves the rest to the doorbell.
 //! - A thread that attaches a runtime holds `LIST`, and locks it before the registry. A thread that forks may also hold
 //!   `LIST`, without attaching a runtime.
-//! - The lock of a doorbell is the last of all: its holder takes no other lock.
+//! - The locks of a doorbell and of a key are the last of all: their holders take no other lock.
 //! - A reactor lives for ever. A detached reactor is used again when no thread is in its tree.
 //! - In the child of a fork the parent's reactors are *foreign*: their descriptors belong to the parent's timers, so
 //!   the child neither sets nor serves these reactors.
@@ -25,16 +25,17 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use tickless_core::platform::CpuId;
 use tickless_core::time::Instant;
 use tickless_link::static_table::StaticTable;
 
 use super::trees::{self, REACTORS_MAX, Tree};
 use crate::host::call::Call;
 use crate::host::doorbell::{Bell, Doorbell, GRACE};
+#[cfg(feature = "tokio")]
+use crate::host::process::Host;
 use crate::host::registry::{self, bases};
 use crate::host::sys::descriptors::{AsFd, OwnedFd, make_timer, set_timer};
-use crate::host::thread::{ThreadBase, now_lower};
+use crate::host::thread::{ThreadBase, now_lower, with_thread};
 use crate::host::{kernel_time, wake};
 
 /// The timer file descriptor that a reactor watches.
@@ -49,6 +50,17 @@ impl Bell for Arc<OwnedFd> {
 
 /// The key by which a kind of runtime distinguishes its runtimes.
 pub(crate) type Key = Arc<dyn Any + Send + Sync>;
+
+/// What a layer above knows of the runtime that runs this thread. That layer implements it for the host.
+#[cfg(feature = "tokio")]
+pub(crate) trait Runtimes {
+    /// Returns the attached runtime of which this thread is a worker. Attaches the runtime first, unless that was
+    /// decided otherwise. Called without any lock, before the thread starts a timer.
+    fn attached() -> Option<Attached>;
+
+    /// Returns whether the runtime of `key` has one worker, and this thread does not run it. Takes no lock.
+    fn is_left(key: &dyn Any) -> bool;
+}
 
 /// The thread that takes a turn for the threads of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,14 +103,15 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 static INHERITED: AtomicU32 = AtomicU32::new(0);
 /// The number of times that a descriptor was set.
 static SETS: AtomicU64 = AtomicU64::new(0);
-/// The lock that a thread holds while it attaches a runtime.
-static LIST: Mutex<()> = Mutex::new(());
+/// The keys of the runtimes that are not to be attached by themselves. A thread holds the lock while it attaches a
+/// runtime.
+static LIST: Mutex<Vec<Key>> = Mutex::new(Vec::new());
 
 /// An error: the process has as many reactors as it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-fn list() -> MutexGuard<'static, ()> {
+fn list() -> MutexGuard<'static, Vec<Key>> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -153,14 +166,14 @@ pub(crate) fn is_inherited(is_it: impl Fn(&dyn Any) -> bool) -> bool {
 }
 
 /// Attaches the runtime of `key`, for which `is_it` returns true. The runtime's reactor watches `bell`. `None` if
-/// another thread attached the runtime meanwhile.
+/// another thread attached or [declined](decline) the runtime meanwhile.
 pub(crate) fn attach(
     key: Key,
     is_it: impl Fn(&dyn Any) -> bool,
     bell: Arc<OwnedFd>,
 ) -> Result<Option<Attached>, TooMany> {
-    let _list = list();
-    if find(is_it).is_some() {
+    let declined = list();
+    if declined.iter().any(|key| is_it(&**key)) || find(is_it).is_some() {
         return Ok(None);
     }
     let reactor = match all().find(|reactor| reactor.is_unused()) {
@@ -170,6 +183,29 @@ pub(crate) fn attach(
     *reactor.key_slot() = Some(key);
     reactor.doorbell.attach(Arc::clone(&bell));
     Ok(Some(Attached { reactor, bell }))
+}
+
+/// Keeps the runtime of `key`, for which `is_it` returns true, from being attached until it is [admitted](admit).
+/// Returns false if it was declined before.
+pub(crate) fn decline(key: Key, is_it: impl Fn(&dyn Any) -> bool) -> bool {
+    let mut declined = list();
+    let is_new = !declined.iter().any(|key| is_it(&**key));
+    if is_new {
+        declined.push(key);
+    }
+    is_new
+}
+
+/// Returns whether the runtime for which `is_it` returns true was [declined](decline).
+pub(crate) fn is_declined(is_it: impl Fn(&dyn Any) -> bool) -> bool {
+    list().iter().any(|key| is_it(&**key))
+}
+
+/// Lets the runtime for which `is_it` returns true be attached. Returns the key with which it was declined.
+pub(crate) fn admit(is_it: impl Fn(&dyn Any) -> bool) -> Option<Key> {
+    let mut declined = list();
+    let index = declined.iter().position(|key| is_it(&**key))?;
+    Some(declined.swap_remove(index))
 }
 
 fn make_one() -> Option<&'static Reactor> {
@@ -192,7 +228,7 @@ fn make_one() -> Option<&'static Reactor> {
 }
 
 /// Keeps other threads from attaching runtimes, until the result is dropped.
-pub(crate) fn pause() -> MutexGuard<'static, ()> {
+pub(crate) fn pause() -> MutexGuard<'static, Vec<Key>> {
     list()
 }
 
@@ -200,6 +236,19 @@ pub(crate) fn pause() -> MutexGuard<'static, ()> {
 pub(crate) fn forget() {
     // Relaxed, both: there is no other thread.
     INHERITED.store(MADE.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// Makes this thread look for its runtime when it starts its next timer, if it is the thread on `base`, for which no
+/// reactor rings, and has a timer. It may have entered a runtime since it last looked.
+#[inline]
+pub(crate) fn ask_again(base: &ThreadBase, due: Instant) {
+    if cfg!(feature = "tokio") && !due.is_forever() {
+        with_thread(|thread| {
+            if thread.is_own(base) {
+                thread.set_unattended(true);
+            }
+        });
+    }
 }
 
 /// Returns how often a descriptor of a reactor was set. Each time is a system call.
@@ -316,13 +365,32 @@ impl Reactor {
         self.key_slot().clone()
     }
 
-    /// Publishes `due` for the thread `cpu` of the reactor's tree. Called with the base of the thread locked.
-    pub(crate) fn publish(&self, cpu: CpuId, due: Instant) {
-        let first = self.tree().rearm_from_idle(cpu, due);
+    /// Publishes `due` for the thread on `base`, which is in the reactor's tree. Called with the base locked.
+    pub(crate) fn publish(&self, base: &ThreadBase, due: Instant) {
+        let first = self.tree().rearm_from_idle(base.cpu(), due);
         // Otherwise a thread holds the role, and finds it before it lowers the doorbell.
-        if !first.is_forever() {
-            self.lower(first);
+        if first.is_forever() {
+            return;
         }
+        if first.as_nanos() < self.doorbell.until() && self.is_left_by(base) {
+            self.doorbell.stall(now_lower().as_nanos());
+        }
+        self.lower(first);
+        if self.is_stalled() {
+            ask_again(base, due);
+        }
+    }
+
+    /// Returns whether the thread on `base` is this thread, and starts a timer outside of its runtime, of which it is
+    /// the one worker: no thread polls the reactor.
+    #[cfg(feature = "tokio")]
+    fn is_left_by(&self, base: &ThreadBase) -> bool {
+        with_thread(|thread| thread.is_own(base)) && self.has_key(Host::is_left)
+    }
+
+    #[cfg(not(feature = "tokio"))]
+    fn is_left_by(&self, _: &ThreadBase) -> bool {
+        false
     }
 
     /// Makes a thread wake at `when`.
