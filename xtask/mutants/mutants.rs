@@ -134,6 +134,7 @@ pub const NAMES: &[&str] = &[
     "kernel-counters-not-compared",
     "kernel-counter-not-moved",
     "kernel-calibration-not-refined",
+    "kernel-tick-overdue-not-counted",
     // Run queues and the tick of a slice (spec X-5).
     "sched-balance-carries-nothing",
     "sched-balance-forgets-nothing",

@@ -123,6 +123,14 @@ pub enum Event {
         /// True if the queues had changed since the interrupt.
         stale: bool,
     },
+    /// A CPU that goes idle found its next coarse event before the beginning of the tick in progress: a pass over its
+    /// wheels, or over those of CPUs that it looks after, is late.
+    TickOverdue {
+        /// The CPU.
+        cpu: CpuId,
+        /// The time at which the event was due.
+        due: Instant,
+    },
     /// An interrupt found nothing to do (spec IRQ-9).
     Spurious {
         /// The CPU.

@@ -7,6 +7,7 @@ use tickless_core::coarse::{Restart, Tick, Timeout, WheelKind, WheelTimer};
 use tickless_core::hrtimer::{Expired, HrTimer, Setup, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry::{granularity, limit};
+use tickless_core::tick::{KeepReason, TickDependencies};
 use tickless_core::time::{Monotonic, Span};
 
 use super::fixture::{Spread, Verdict, ensure, kept, timer};
@@ -15,7 +16,7 @@ use crate::arch;
 use crate::console::say;
 use crate::idle;
 use crate::machine::{Machine, PERIOD, machine};
-use crate::note::Count;
+use crate::note::{Count, Note};
 use crate::parameters::Parameters;
 use crate::soft;
 
@@ -343,6 +344,42 @@ pub(super) fn lockless(machine: &'static Machine, parameters: &Parameters) -> Ve
         ensure!(
             stages == 0,
             "{stages} soft stages in {TICKS} ticks with nothing due"
+        );
+        Ok(())
+    })
+}
+
+/// A CPU that goes idle behind a late pass over its wheels finds its next event in the past: it is counted, and the CPU
+/// keeps its tick.
+pub(super) fn overdue(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    static FIRED: Note = Note::new();
+    ticking(machine, || {
+        let late = coarse(WheelKind::Local, |_| {
+            FIRED.leave();
+            Restart::No
+        });
+        let before = arch::mask();
+        let begin = machine.tick_time().tick;
+        let armed = late.arm(machine.timers, begin, Tick(begin.0 + 2));
+        let end = machine.now().saturating_add(Span::from_millis(5));
+        while machine.now() < end {
+            arch::relax();
+        }
+        let _counted = machine.tick_time();
+        let overdue = machine.count.overdue();
+        let forecast = machine.with_tick(|nohz, tick, _| {
+            nohz.enter_idle(tick);
+            nohz.forecast(tick, TickDependencies::default())
+        });
+        let overdue = machine.count.overdue() - overdue;
+        arch::restore(before);
+        ensure!(armed.is_ok(), "a timer is not armed: {armed:?}");
+        idle::until(|| FIRED.is_there());
+        ensure!(overdue == 1, "{overdue} events in the past were counted");
+        let keeps = forecast.keeps;
+        ensure!(
+            keeps == Some(KeepReason::Soon),
+            "the tick is kept for {keeps:?}"
         );
         Ok(())
     })

@@ -1,7 +1,9 @@
 //! Tests of the soft stage: what runs in it, and how long the interrupted code waits for it.
 
+use core::pin::Pin;
+
 use tickless_core::event::Flush;
-use tickless_core::hrtimer::{Expired, Restart, Setup, Stage, Start};
+use tickless_core::hrtimer::{Expired, HrTimer, Restart, Setup, Stage, Start};
 use tickless_core::platform::Platform;
 use tickless_core::time::{Monotonic, Span};
 use tickless_sched::{Request, Weight};
@@ -12,11 +14,11 @@ use crate::classes::Want;
 use crate::console::say;
 use crate::host::Host;
 use crate::idle;
-use crate::machine::Machine;
+use crate::machine::{Machine, machine};
 use crate::note::{Count, Note};
 use crate::parameters::Parameters;
 use crate::soft::TIME;
-use crate::tasks::{self, Leaves, Tick};
+use crate::tasks::{self, Function, Leaves, Tick};
 
 /// The delay of a timer that must not fire before its test has checked it.
 const AHEAD: Span = Span::from_millis(10);
@@ -66,6 +68,8 @@ pub(super) fn soft(machine: &'static Machine, _parameters: &Parameters) -> Verdi
 /// The callbacks of a timer that restarts itself for the past.
 const AGAIN: u64 = 20_000;
 static CALLED: Count = Count::new();
+static LOOPING: HrTimer<Function> =
+    HrTimer::with_setup(Setup::new().stage(Stage::Soft), false, again);
 /// The longest time for which the code that reads the counter did not run, and the sum of such times, in counts.
 static STOOD: Count = Count::new();
 static STOOD_ALL: Count = Count::new();
@@ -81,8 +85,9 @@ fn again(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     }
 }
 
-/// Reads the counter until the timer has ended.
+/// Starts the timer, and reads the counter until the timer has ended.
 fn read_on() {
+    start();
     let mut last = arch::counter();
     while CALLED.get() < AGAIN {
         let now = arch::counter();
@@ -99,6 +104,11 @@ fn nanos(counts: u64) -> u64 {
     counts * 1_000_000 / u64::from(arch::kilohertz().0)
 }
 
+fn start() {
+    let started = Start::after(TIME).pinned();
+    let _started = Pin::static_ref(&LOOPING).start(machine().timers, started);
+}
+
 fn reader(_: usize) {
     read_on();
     arch::mask();
@@ -113,7 +123,10 @@ pub(super) fn softloop(machine: &'static Machine, parameters: &Parameters) -> Ve
         let ran = tasks::run(Tick::WHOLE, &[share], reader);
         assert_eq!(ran.left, 0, "the thread ended");
     };
-    let asleep = || idle::until(|| CALLED.get() == AGAIN);
+    let asleep = || {
+        start();
+        idle::until(|| CALLED.get() == AGAIN);
+    };
     let ways: [(&str, &dyn Fn(), u64); 3] = [
         ("without threads", &read_on, 2),
         ("in a thread", &in_thread, 3),
@@ -123,16 +136,13 @@ pub(super) fn softloop(machine: &'static Machine, parameters: &Parameters) -> Ve
         for count in [&CALLED, &STOOD, &STOOD_ALL] {
             count.set(0);
         }
-        let looping = timer(Setup::new().stage(Stage::Soft), again);
         let local = machine.host().here();
         let interrupts = local.timer_interrupts.get();
-        let soon = machine.now().saturating_add(TIME);
-        let _started = looping.start(machine.timers, Start::at(soon).pinned());
         let began = arch::counter();
         way();
         let percent = STOOD_ALL.get() * 100 / (arch::counter() - began);
         let interrupts = local.timer_interrupts.get() - interrupts;
-        idle::until(|| !looping.is_active());
+        idle::until(|| !LOOPING.is_active());
         let stood = nanos(STOOD.get());
         say!(
             "  {name}: {interrupts} interrupts, stood still for {stood} ns, {percent} % of the time"

@@ -81,7 +81,6 @@ struct Counts {
     in_user: u64,
     decided_in_user: u64,
     writes: u64,
-    miswritten: u64,
     flushes: [u64; Flush::COUNT],
 }
 
@@ -93,7 +92,6 @@ impl Counts {
             in_user: local.timer_in_user.get(),
             decided_in_user: local.decided_in_user.get(),
             writes: local.device_writes.get(),
-            miswritten: local.miswritten.get(),
             flushes: machine.timers.stats(machine.here()).flushes,
         }
     }
@@ -105,7 +103,6 @@ impl Counts {
         counts.in_user -= then.in_user;
         counts.decided_in_user -= then.decided_in_user;
         counts.writes -= then.writes;
-        counts.miswritten -= then.miswritten;
         for (count, before) in counts.flushes.iter_mut().zip(then.flushes) {
             *count -= before;
         }
@@ -131,11 +128,6 @@ impl Counts {
         if !Host::DEFERRED_REARM {
             return Ok(());
         }
-        ensure!(
-            self.miswritten == 0,
-            "{} interrupts did not write once",
-            self.miswritten
-        );
         ensure!(
             self.of(Flush::UserExit) == self.in_user - self.decided_in_user,
             "{} interrupts in user mode, of which {} chose a task",

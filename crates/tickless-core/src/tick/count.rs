@@ -118,6 +118,7 @@ pub struct TickCount<L: RawLock> {
     duty: AtomicU64,
     /// True if tasks run without a tick and rely on the CPU that has the duty (spec C-5.5).
     kept_for_tasks: AtomicBool,
+    overdue: AtomicU64,
     writer: Lock<L, Writer>,
 }
 
@@ -138,6 +139,7 @@ impl<L: RawLock + Default> TickCount<L> {
             contender: AtomicBool::new(false),
             duty: AtomicU64::new(Duty::Free { last: None }.word()),
             kept_for_tasks: AtomicBool::new(false),
+            overdue: AtomicU64::new(0),
             writer: Lock::new(L::default(), writer),
         }
     }
@@ -196,6 +198,18 @@ impl<L: RawLock> TickCount<L> {
         let next = began.saturating_add(self.period);
         self.next_period.store(next.as_nanos(), Ordering::Release);
         ticks
+    }
+
+    /// Returns how often a CPU that went idle found its next coarse event before the tick in progress: a pass was late.
+    #[must_use]
+    pub fn overdue(&self) -> u64 {
+        // Relaxed: a count.
+        self.overdue.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_overdue(&self) {
+        // Relaxed: a count.
+        self.overdue.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the CPU that has the duty. The duty may have moved to another CPU since, unless the calling CPU has it.

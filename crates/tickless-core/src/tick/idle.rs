@@ -116,7 +116,7 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
         let committed = match forecast.keeps {
             Some(keep) => Err(keep),
             None if forecast.leaves_wheels => Ok(forecast.own),
-            None => self.commit(cpu).ok_or(KeepReason::HandedOver),
+            None => self.commit(cpu, forecast.own).ok_or(KeepReason::HandedOver),
         };
         let wake = match committed {
             Ok(wake) => wake,
@@ -188,6 +188,12 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
     fn foresee(&self, cpu: CpuId, next: NextDue, at: TickTime) -> (Instant, Instant) {
         let times = wake_times(next, at);
         if !times.may_idle {
+            let first = next.local.into_iter().chain(next.global).min();
+            if let Some(missed) = first.and_then(|first| at.tick.0.checked_sub(first.0)) {
+                let late = at.period.as_nanos().saturating_mul(missed);
+                let due = at.began.as_nanos().saturating_sub_unsigned(late);
+                let _due_now = self.not_over(cpu, Instant::from_nanos(due), at);
+            }
             return (times.local, times.local);
         }
         let cover = match self.tree.host().node(cpu) {
@@ -195,13 +201,26 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
             Some(node) if node.is_available() && node.is_idle() => node.wakeup(),
             _ => self.tree.peek(cpu, times.global),
         };
-        let own = times.local.min(cover).max(at.began);
+        let own = self.not_over(cpu, times.local.min(cover), at);
         (own, own.min(times.global))
+    }
+
+    /// Returns `due`, or the beginning of the tick in progress if `due` is before it: a pass is late, and the CPU does
+    /// not sleep. That is counted and reported.
+    fn not_over(&self, cpu: CpuId, due: Instant, at: TickTime) -> Instant {
+        if due >= at.began {
+            return due;
+        }
+        self.count.note_overdue();
+        self.trace(|| Event::TickOverdue { cpu, due });
+        at.began
     }
 
     /// Enters idle in the hierarchy, and notes that the CPU sleeps, in one lock section (second half of spec C-3.3).
     /// Returns the wake-up time; `None` if that time is too near for a CPU that is still awake.
-    fn commit(&self, cpu: CpuId) -> Option<Instant> {
+    ///
+    /// `foreseen` is the time of the forecast, which reported what was over then.
+    fn commit(&self, cpu: CpuId, foreseen: Instant) -> Option<Instant> {
         let at = self.count.now();
         let was_idle = self.timers.wheel_sleeps(cpu);
         let mut wake = Instant::FOREVER;
@@ -215,7 +234,12 @@ impl<P: Platform, S: HierarchyHost<WIDTH>, L: RawLock, const WIDTH: usize>
                 } else {
                     self.tree.enter_idle(cpu, times.global)
                 };
-                wake = wake.min(cover).max(at.began);
+                let due = wake.min(cover);
+                wake = if foreseen <= at.began {
+                    due.max(at.began)
+                } else {
+                    self.not_over(cpu, due, at)
+                };
                 // More than a tick is left. Rounds down: a part of a tick is none.
                 let ahead = wake.saturating_since(at.began).as_nanos() / at.period.as_nanos();
                 idles |= ahead > 1;

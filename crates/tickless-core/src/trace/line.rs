@@ -262,6 +262,12 @@ impl Line<'_> {
                 cpu.0,
                 OrNever(due)
             ),
+            Event::TickOverdue { cpu, due } => write!(
+                out,
+                ",\"event\":\"tick_overdue\",\"of_cpu\":{},\"due\":{}",
+                cpu.0,
+                due.as_nanos()
+            ),
             Event::IdleBegin { cpu } => {
                 write!(out, ",\"event\":\"tick_idle_begin\",\"of_cpu\":{}", cpu.0)
             }

@@ -11,12 +11,13 @@ use super::{COVERED, ISOLATED, LOST, MONOTONIC};
 use crate::failure::Failure;
 
 /// The events that no checker needs.
-const UNCHECKED: [&str; 11] = [
+const UNCHECKED: [&str; 12] = [
     "timer_move",
     "hrtimer_clamped",
     "hrtimer_written_late",
     "hrtimer_spurious",
     "hrtimer_hang",
+    "tick_overdue",
     "irq_handler_entry",
     "irq_handler_exit",
     "softirq_entry",
