@@ -78,6 +78,8 @@ pub const NAMES: &[&str] = &[
     "wheel-idle-cpu-not-kicked",
     // The base lock.
     "biased-while-barriers-disturb",
+    "lock-owner-enters-beside-stranger",
+    "lock-stranger-enters-beside-owner",
     // Devices.
     "forced-kept-at-interrupt",
     "forced-kept-at-normal-programming",

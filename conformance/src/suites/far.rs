@@ -10,7 +10,7 @@ use alloc::task::Wake;
 use core::pin::Pin;
 use core::task::Waker;
 
-use tickless_core::base::{TaskTimer, Timers};
+use tickless_core::base::TaskTimer;
 use tickless_core::hrtimer::{Expired, Restart, Setup, Sleeper, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Boottime, Clock, ClockId, Instant, Span};
@@ -610,25 +610,15 @@ pub fn starts_that_leave_a_far_timer_in_its_slot_are_counted_by_themselves<H: Ho
     assert_eq!(far.rig.stats(0).kept(), 1, "it went to another slot");
 }
 
-/// A push-out without a start takes effect only on a far timer of this CPU, and only if the new deadline is later. The
-/// same holds for the way that takes the lock after other CPUs used it.
+/// A push-out without a start takes effect only on a far timer of this CPU, and only if the new deadline is later.
 pub fn a_far_sleeper_is_pushed_out_where_it_is_or_not_at_all<H: Host>() {
-    pushed_out_where_it_is_or_not_at_all::<H>(|sleeper, timers, deadline| {
-        sleeper.push_out(timers, deadline, deadline)
-    });
-    pushed_out_where_it_is_or_not_at_all::<H>(|sleeper, timers, deadline| {
-        sleeper.push_out_contended(timers, deadline, deadline)
-    });
-}
-
-fn pushed_out_where_it_is_or_not_at_all<H: Host>(
-    way: impl Fn(Pin<&Sleeper>, &Timers<H::Platform>, Instant) -> bool,
-) {
     let far = &mut Sleepers::<H>::new(2, 2);
     let push_out = |far: &Sleepers<H>, cpu, number: usize, deadline| {
         let (sleeper, timers) = (far.sleepers[number].as_ref(), far.rig.timers());
-        far.rig
-            .on(cpu, || way(sleeper, timers, Instant::from_nanos(deadline)))
+        far.rig.on(cpu, || {
+            let deadline = Instant::from_nanos(deadline);
+            sleeper.push_out(timers, deadline, deadline)
+        })
     };
     assert!(!push_out(far, 0, 0, 20 * SECOND), "it was never started");
     far.start(0, 0, at(20 * SECOND).slack(Span::from_millis(5)));

@@ -5,30 +5,33 @@
 //!
 //! # Mechanism
 //!
-//! The lock is in one of two modes, *biased* or *ordinary*. The lock's gate word holds the mode.
+//! The owner announces itself: it stores "inside" into a word that only the owner writes, and then looks whether a
+//! stranger has the lock. A stranger takes the *inner lock* first, and then waits until the owner is outside. This is
+//! Dekker's argument: of the two, at least one sees the other, if a full barrier separates the store of each from its
+//! look at the other. The stranger's exchange on the inner lock is such a barrier. The mode of the lock says who pays
+//! for the owner's barrier. The gate word holds the mode.
 //!
-//! While the lock is **biased**, the gate names the owner. To take the lock, the owner checks that the gate names it
-//! and announces itself with a plain store. Then it keeps the compiler from reordering, and checks the gate again, with
-//! a plain load. A stranger closes the gate, makes every other thread of the process execute a full barrier
-//! ([`LockHost::heavy_barrier`], `membarrier` on Linux), and waits until the owner is outside. After the barrier one of
-//! two facts holds: the owner's announcement is visible to the stranger, or the owner's next check finds the gate
-//! closed. This is Dekker's argument, in which the stranger pays for the owner's fence.
+//! While the lock is **ordinary**, the owner pays: its announcement is an atomic exchange, and it looks at the inner
+//! lock. If the inner lock is taken, the owner withdraws and waits for the inner lock as strangers do.
 //!
-//! While the lock is **ordinary**, every thread takes an inner lock: one exchange, and a futex when the lock is
-//! contended. Strangers need no barrier in this mode, because the owner finds the gate closed and takes the inner lock
-//! too. The owner makes no announcement in this mode. So in programs whose threads pass timers to each other, with
-//! locks that are ordinary for long, the owner pays the same as strangers.
+//! While the lock is **biased**, the gate names the owner. The owner's announcement is a plain store. The owner keeps
+//! the compiler from reordering, and looks at the gate, with a plain load. A stranger closes the gate, which makes the
+//! lock ordinary, makes every other thread of the process execute a full barrier ([`LockHost::heavy_barrier`],
+//! `membarrier` on Linux), and waits until the owner is outside. After the barrier one of two facts holds: the owner's
+//! announcement is visible to the stranger, or the owner's next look finds the gate closed.
+//!
+//! In both modes the owner releases the lock by one store. So the owner's code is the same in both modes, except for
+//! the announcement.
 //!
 //! # Policy
 //!
-//! The barrier costs a stranger as much as thousands of ordinary acquisitions cost the owner (`docs/base-lock.md` has
-//! the figures). So each stranger that finds the lock biased makes it ordinary, and the owner makes the lock biased
-//! again after [`REBIAS_AFTER`] acquisitions in a row without a stranger. For any behaviour of the strangers, the total
-//! cost is at most about twice the cost of the better of the two modes. A new owner starts in ordinary mode.
+//! Each stranger that finds the lock biased makes it ordinary, and the owner makes the lock biased again after
+//! [`REBIAS_AFTER`] acquisitions in a row without a stranger. Then the exchanges of the owner have cost about as much
+//! as a barrier costs a stranger. For any behaviour of the strangers, the total cost is at most about twice the cost of
+//! the better of the two modes. A new owner starts in ordinary mode.
 //!
 //! On a host without such a barrier ([`LockHost::barrier_works`]) the lock is always ordinary. On a host that loses the
-//! barrier, the lock is ordinary from the next stranger on. A host that is built without a barrier
-//! ([`LockHost::MAY_BIAS`]) uses no gate: the owner's fast paths take the inner lock by one exchange.
+//! barrier, the lock is ordinary from the next stranger on.
 //!
 //! # While barriers disturb
 //!
@@ -44,12 +47,14 @@
 //! - Only the thread that [claimed](BiasedLock::claim) the lock holds its [`Owner`] token, which cannot leave the
 //!   thread.
 //! - Only the owner writes `inside`. The gate is written only under the inner lock.
+//! - A thread that holds the inner lock has the data only when it has seen the owner outside. The owner itself is
+//!   outside whenever it takes the inner lock.
 //! - The lock is not recursive, and an interrupt or signal handler must not take it.
 //!
 //! # Cost
 //!
 //! In biased mode the owner pays two stores and two loads, and the first stranger pays a barrier once. In ordinary mode
-//! every thread pays two exchanges.
+//! the owner pays one exchange, and a stranger pays two.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -59,7 +64,9 @@ use crate::LastThread;
 use crate::const_unless_loom;
 use crate::id;
 use crate::lock::RawLock;
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, light_barrier, spin_loop};
+use crate::sync::{
+    AtomicBool, AtomicU32, AtomicUsize, Ordering, light_barrier, model_barrier, spin_loop,
+};
 
 #[cfg(all(test, loom))]
 mod model;
@@ -68,14 +75,14 @@ mod tests;
 
 /// The number of uncontended acquisitions by the owner after which an ordinary lock becomes biased.
 ///
-/// The barrier costs 2 to 10 µs, an exchange 2 to 10 ns. With a few thousand acquisitions, the exchanges of the owner
-/// before the switch cost about as much as the barrier of the next stranger after it.
+/// The barrier costs 0.2 to 10 µs, depending on the machine and on the other threads of the process, and the exchange 5
+/// to 20 ns, depending on the stores that the processor has to finish first. Their ratio is some hundred.
 pub const REBIAS_AFTER: u32 = if cfg!(loom) {
-    1
+    2
 } else if cfg!(miri) {
     64
 } else {
-    4096
+    128
 };
 
 /// The number of polls of a contended word before the waiter sleeps.
@@ -91,10 +98,6 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// MUST also be a full memory barrier for the caller. All this MUST still hold after `barrier_works` has returned
 /// `false` again, because a biased lock stays biased until a stranger takes it.
 pub unsafe trait LockHost {
-    /// True if locks of this host may become biased. It is false on a host that never has the barrier. There owners
-    /// always take the inner lock.
-    const MAY_BIAS: bool = true;
-
     /// Returns true if [`heavy_barrier`](LockHost::heavy_barrier) works, and costs no more than a system call. While
     /// the result is false, no lock becomes biased.
     fn barrier_works() -> bool;
@@ -120,20 +123,24 @@ pub unsafe trait LockHost {
     /// Wakes one thread that sleeps on `word`.
     fn wake_one(word: &AtomicU32);
 
-    /// Lets other threads run for a moment. Called when a thread has held a lock for long.
-    fn relax();
+    /// Lets other threads run for a moment. Called when a thread has held a lock for long, with the number of the
+    /// attempt. After many attempts the function MUST let threads of a lower priority run too.
+    fn relax(attempt: u32);
 }
 
-/// The value of `inside` while the owner does not hold the lock through the gate.
+/// The value of `inside` while the owner does not hold the lock, or holds it through the inner lock.
 const OUTSIDE: u32 = 0;
-/// The value of `inside` while the owner holds the lock through the gate, or is about to check the gate again.
+/// The value of `inside` while the owner holds the lock by its announcement, or is about to look for strangers.
 const INSIDE: u32 = 1;
+
+/// The message of the check, in debug builds, that the owner is outside.
+const TAKEN_TWICE: &str = "the owner of a biased lock takes it a second time while it holds it";
 
 /// An identity that no token has: the lock has no owner.
 const NO_OWNER: usize = 0;
 
-/// The value of the gate in ordinary mode, in which every thread takes the inner lock. No token has this identity. The
-/// value differs from [`NO_OWNER`], so that a thread without a token never matches it.
+/// The value of the gate in ordinary mode. No token has this identity. The value differs from [`NO_OWNER`], so that a
+/// thread without a token never matches it.
 const ORDINARY: usize = usize::MAX;
 
 const FREE: u32 = 0;
@@ -144,11 +151,11 @@ const CONTENDED: u32 = 2;
 pub struct BiasedLock<H> {
     inside: AtomicU32,
     inner: AtomicU32,
-    /// The identity of the token that lets its thread enter without the inner lock, or [`ORDINARY`].
+    /// The identity of the token that lets its thread enter without an exchange, or [`ORDINARY`].
     gate: AtomicUsize,
     /// The identity of the owner's token, or [`NO_OWNER`].
     owner: AtomicUsize,
-    /// The number of acquisitions of the owner in ordinary mode since the last stranger; guarded by `inner`.
+    /// The number of acquisitions of the owner in ordinary mode since the last stranger; guarded by the lock.
     quiet: AtomicU32,
     /// True if the lock may become biased although barriers disturb a CPU; guarded by `inner`.
     reserved: AtomicBool,
@@ -172,18 +179,10 @@ impl fmt::Debug for Owner {
 /// The way in which a [`BiasedLock`] was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// The owner acquired the lock through the gate, without the inner lock.
-    Gate,
+    /// The owner acquired the lock by its announcement.
+    Inside,
     /// The lock was acquired through the inner lock.
     Inner,
-}
-
-/// The state in which the owner finds the gate after it announced itself.
-enum Gate {
-    /// The gate still names the owner, which holds the lock now.
-    Open,
-    /// A stranger closed the gate. The owner has to withdraw its announcement and take the inner lock, as strangers do.
-    Closed,
 }
 
 impl<H: LockHost> BiasedLock<H> {
@@ -266,7 +265,7 @@ impl<H: LockHost> BiasedLock<H> {
         self.reserved.store(false, Ordering::Relaxed);
     }
 
-    /// Returns true if the owner can take the lock without the inner lock at present. The result is for statistics.
+    /// Returns true if the owner can take the lock without an exchange at present. The result is for statistics.
     #[must_use]
     pub fn is_biased(&self) -> bool {
         // Relaxed: a hint.
@@ -279,30 +278,8 @@ impl<H: LockHost> BiasedLock<H> {
         // As a word, that a token is missing needs no question of its own.
         let id = token.map_or(NO_OWNER, |owner| owner.id.get());
         // Relaxed: that the gate is open for this thread was written by itself, so what was before is in its past; that
-        // it is closed is ordered by the pair of barriers, see `knock`, or does not matter.
+        // it is closed is ordered by the pair of barriers, see `try_enter_biased`, or does not matter.
         self.gate.load(Ordering::Relaxed) == id
-    }
-
-    /// Announces the owner, and checks the gate again. Returns `None`, with nothing done, if the gate does not name the
-    /// thread of `token`.
-    #[inline]
-    fn knock(&self, token: Option<Owner>) -> Option<Gate> {
-        if !self.names(token) {
-            return None;
-        }
-        // Relaxed: the owner, which this is, alone writes it.
-        debug_assert!(
-            self.inside.load(Ordering::Relaxed) == OUTSIDE,
-            "the owner of a biased lock takes it a second time while it holds it"
-        );
-        // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
-        self.inside.store(INSIDE, Ordering::Relaxed);
-        light_barrier();
-        if self.names(token) {
-            Some(Gate::Open)
-        } else {
-            Some(Gate::Closed)
-        }
     }
 
     /// Returns true if `token` is the token of the owner.
@@ -312,28 +289,58 @@ impl<H: LockHost> BiasedLock<H> {
         token.is_some_and(|owner| self.owner.load(Ordering::Relaxed) == owner.id.get())
     }
 
-    /// Tries to take the inner lock for the owner. Does not count the acquisition, which a host whose locks are never
-    /// biased has no use for.
-    #[inline]
-    fn try_acquire_unbiased(&self, token: Option<Owner>) -> Option<Acquired> {
-        if !self.is_owner(token) {
-            return None;
+    /// Announces the owner through the open gate. Returns false, and the owner is outside, if a stranger closed the gate
+    /// meanwhile.
+    #[inline(always)]
+    fn try_enter_biased(&self, token: Option<Owner>) -> bool {
+        // Relaxed: the owner, which this is, alone writes it.
+        debug_assert!(
+            self.inside.load(Ordering::Relaxed) == OUTSIDE,
+            "{TAKEN_TWICE}"
+        );
+        // Relaxed: ordered against the look at the gate by the pair of barriers, see the module documentation.
+        self.inside.store(INSIDE, Ordering::Relaxed);
+        light_barrier();
+        let is_open = self.names(token);
+        if !is_open {
+            self.leave();
         }
-        // Acquire: as in `lock_inner`. Failure needs no order.
-        let taken = self
-            .inner
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Acquired::Inner)
+        is_open
     }
 
-    /// Withdraws the announcement of the owner, which found the gate closed at its second check.
-    fn withdraw(&self) {
-        // Release: what the owner did in earlier sections was published when it left them; this only ends the wait of
-        // the stranger that closed the gate.
+    /// Announces the owner by an exchange. Returns false, and the owner is outside, if another thread has the inner
+    /// lock, or if the owner has to decide about the bias, under the inner lock.
+    // Always: without a call, the paths of the owner save no register for it.
+    #[inline(always)]
+    fn try_enter_ordinary(&self) -> bool {
+        // Relaxed: a hint, which the slow path checks under the inner lock.
+        if self.quiet.load(Ordering::Relaxed) >= REBIAS_AFTER - 1 {
+            return false;
+        }
+        // SeqCst, both: of the owner and a stranger in `acquire_as_stranger`, at least one sees the other. The load is
+        // the Acquire of `lock_inner` too.
+        let before = self.inside.swap(INSIDE, Ordering::SeqCst);
+        debug_assert!(before == OUTSIDE, "{TAKEN_TWICE}");
+        model_barrier();
+        let is_free = self.inner.load(Ordering::SeqCst) == FREE;
+        if is_free {
+            // Relaxed, both: guarded by the lock.
+            let quiet = self.quiet.load(Ordering::Relaxed);
+            self.quiet.store(quiet + 1, Ordering::Relaxed);
+        } else {
+            self.leave();
+        }
+        is_free
+    }
+
+    /// Ends the announcement of the owner.
+    #[inline(always)]
+    fn leave(&self) {
+        // Release: pairs with the Acquire of a stranger that waits for it.
         self.inside.store(OUTSIDE, Ordering::Release);
     }
 
-    /// Takes the lock for the thread of `token`, after this thread did not get in through the gate.
+    /// Takes the lock for the thread of `token`, after the thread did not get in by an announcement.
     #[cold]
     fn acquire_slow(&self, token: Option<Owner>) -> Acquired {
         if !self.is_owner(token) {
@@ -344,37 +351,22 @@ impl<H: LockHost> BiasedLock<H> {
         Acquired::Inner
     }
 
-    /// Acquires the lock for the owner as [`acquire_slow`](Self::acquire_slow) does; returns `None` if another thread
-    /// has the inner lock.
-    ///
-    /// With this function the owner can use its fast paths even while strangers keep the lock ordinary.
-    #[cold]
-    fn try_acquire_slow(&self, token: Option<Owner>) -> Option<Acquired> {
-        self.try_acquire_ordinary(token)
-    }
-
-    /// Acquires the lock as [`try_acquire_slow`](Self::try_acquire_slow) does, without a call.
-    #[inline]
-    fn try_acquire_ordinary(&self, token: Option<Owner>) -> Option<Acquired> {
-        let held = self.try_acquire_unbiased(token)?;
-        self.note_quiet();
-        Some(held)
-    }
-
     /// Counts an acquisition of the owner in ordinary mode. After enough acquisitions it makes the lock biased. Called
     /// with the inner lock held.
     fn note_quiet(&self) {
-        // Relaxed: guarded by the inner lock. Saturating: where the lock stays ordinary it counts for ever.
-        let quiet = self.quiet.load(Ordering::Relaxed).saturating_add(1);
-        if quiet >= REBIAS_AFTER && self.may_be_biased() {
-            self.quiet.store(0, Ordering::Relaxed);
-            // Relaxed, both: the owner, which this is, reads what it wrote itself; strangers read the gate under the
-            // inner lock.
-            let owner = self.owner.load(Ordering::Relaxed);
-            self.gate.store(owner, Ordering::Relaxed);
-        } else {
-            self.quiet.store(quiet, Ordering::Relaxed);
+        // Relaxed: guarded by the lock.
+        let mut quiet = self.quiet.load(Ordering::Relaxed) + 1;
+        if quiet >= REBIAS_AFTER {
+            quiet = 0;
+            if self.may_be_biased() {
+                // Relaxed, both: the owner, which this is, reads what it wrote itself; strangers read the gate under
+                // the inner lock.
+                let owner = self.owner.load(Ordering::Relaxed);
+                self.gate.store(owner, Ordering::Relaxed);
+            }
         }
+        // Relaxed: as above.
+        self.quiet.store(quiet, Ordering::Relaxed);
     }
 
     /// Returns true if the lock may become biased, so that the next stranger pays a barrier. Called with the inner lock
@@ -382,47 +374,60 @@ impl<H: LockHost> BiasedLock<H> {
     fn may_be_biased(&self) -> bool {
         // Relaxed: guarded by the inner lock.
         let is_reserved = self.reserved.load(Ordering::Relaxed);
-        H::MAY_BIAS && (is_reserved || !H::barrier_disturbs()) && H::barrier_works()
+        (is_reserved || !H::barrier_disturbs()) && H::barrier_works()
     }
 
     #[inline]
     fn acquire_as_stranger(&self) -> Acquired {
         self.lock_inner();
-        // Relaxed, both: guarded by the inner lock.
-        self.quiet.store(0, Ordering::Relaxed);
-        self.reserved.store(false, Ordering::Relaxed);
         // The gate is written only under the inner lock.
         if self.is_biased() {
             self.close_gate();
         }
+        model_barrier();
+        // SeqCst: pairs with the owner's exchange, see `try_enter_ordinary`. Acquire: with the Release of the owner that
+        // leaves, so that its section happens before this one.
+        if self.inside.load(Ordering::SeqCst) == INSIDE {
+            self.await_owner();
+        }
+        // Relaxed, both: guarded by the lock.
+        self.quiet.store(0, Ordering::Relaxed);
+        self.reserved.store(false, Ordering::Relaxed);
         Acquired::Inner
     }
 
-    /// Closes the gate for a stranger that holds the inner lock, so that the owner takes the inner lock too. Waits
-    /// until the owner has left the section that it entered through the gate.
+    /// Closes the gate for a stranger that holds the inner lock, so that the owner looks at the inner lock from now on,
+    /// or is seen inside.
     #[cold]
     fn close_gate(&self) {
         // Relaxed: the barrier below orders it against the owner's look.
         self.gate.store(ORDINARY, Ordering::Relaxed);
         H::heavy_barrier();
+    }
+
+    /// Waits until the owner has left the section that it entered before it saw that this stranger holds the inner
+    /// lock.
+    #[cold]
+    fn await_owner(&self) {
         let mut polls = 0;
-        // Acquire: pairs with the Release of the owner that leaves, so that its section happens before this one.
+        // Acquire: as in `acquire_as_stranger`.
         while self.inside.load(Ordering::Acquire) == INSIDE {
-            polls += 1;
             if polls < SPINS {
                 spin_loop()
             } else {
-                H::relax()
+                H::relax(polls)
             }
+            polls = polls.saturating_add(1);
         }
     }
 
     #[inline]
     fn lock_inner(&self) {
-        // Acquire: pairs with the Release in `unlock_inner`. Failure needs no order.
+        // SeqCst: pairs with the owner's look, see `try_enter_ordinary`. Acquire: with the Release in `unlock_inner`.
+        // Failure needs no order.
         if self
             .inner
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(FREE, TAKEN, Ordering::SeqCst, Ordering::Relaxed)
             .is_err()
         {
             self.lock_inner_slow();
@@ -446,17 +451,16 @@ impl<H: LockHost> BiasedLock<H> {
                 }
                 spin_loop();
             }
-            // Acquire: as in `lock_inner`. Failure needs no order.
+            // SeqCst: as in `lock_inner`. Failure needs no order.
             if self
                 .inner
-                .compare_exchange(FREE, mark, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(FREE, mark, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
             {
                 return;
             }
-            // Acquire: as in `lock_inner`. A thread that sleeps leaves "contended" behind, so that the release wakes
-            // one.
-            if self.inner.swap(CONTENDED, Ordering::Acquire) == FREE {
+            // SeqCst: as in `lock_inner`. A thread that sleeps leaves "contended" behind, so that the release wakes one.
+            if self.inner.swap(CONTENDED, Ordering::SeqCst) == FREE {
                 return;
             }
             H::wait(&self.inner, CONTENDED);
@@ -486,76 +490,45 @@ impl<H> fmt::Debug for BiasedLock<H> {
     }
 }
 
-// SAFETY: through the inner lock there is one holder at a time. Through the gate there is only the owner's thread,
-// because no two tokens have the same identity and none leaves its thread; and it is never there together with a holder
-// of the inner lock other than itself: a stranger that finds the gate open closes it, executes the barrier (contract of
-// `LockHost`), and waits until the owner is outside, while an owner that enters later sees the gate closed. Sections
-// are ordered by Release and Acquire on `inside` or on `inner`; the way back, from a stranger to an owner at the gate,
-// leads through the inner lock, because the gate is only opened by the owner while it holds that.
+// SAFETY: through the inner lock there is one holder at a time, and by an announcement only the owner's thread holds the
+// lock, because no two tokens have the same identity and none leaves its thread. The owner takes the inner lock only
+// while it is outside. A stranger that has the inner lock and the owner that announces itself exclude each other: in
+// ordinary mode by Dekker's argument over `inner` and `inside`, all of whose four accesses are SeqCst; in biased mode
+// over the gate and `inside`, because the stranger closes the gate, executes the barrier (contract of `LockHost`), and
+// waits until the owner is outside, while an owner that enters later sees the gate closed. Sections are ordered by
+// Release and Acquire on `inside` or on `inner`; the way back, from a stranger to an owner at the gate, leads through
+// the inner lock, because the gate is only opened by the owner while it holds that.
 unsafe impl<H: LockHost> RawLock for BiasedLock<H> {
     type Token = Owner;
     type Acquired = Acquired;
 
     #[inline]
     fn acquire(&self, token: Option<Owner>) -> Acquired {
-        if !H::MAY_BIAS {
-            self.lock_inner();
-            return Acquired::Inner;
-        }
         // Those that are known to have no token do not ask for the gate.
         if token.is_none() {
             return self.acquire_as_stranger();
         }
-        match self.knock(token) {
-            Some(Gate::Open) => return Acquired::Gate,
-            Some(Gate::Closed) => self.withdraw(),
-            None => {}
+        match self.try_acquire(token) {
+            Some(held) => held,
+            None => self.acquire_slow(token),
         }
-        self.acquire_slow(token)
     }
 
+    /// Tries to acquire the lock for the owner, by its announcement.
     #[inline]
     fn try_acquire(&self, token: Option<Owner>) -> Option<Acquired> {
-        if !H::MAY_BIAS {
-            return self.try_acquire_unbiased(token);
-        }
-        match self.knock(token) {
-            Some(Gate::Open) => return Some(Acquired::Gate),
-            Some(Gate::Closed) => self.withdraw(),
-            None => {}
-        }
-        self.try_acquire_slow(token)
-    }
-
-    /// Tries to acquire the lock through the gate alone, or, on a host without a gate, by one exchange.
-    #[inline]
-    fn try_acquire_fast(&self, token: Option<Owner>) -> Option<Acquired> {
-        if !H::MAY_BIAS {
-            return self.try_acquire_unbiased(token);
-        }
-        match self.knock(token)? {
-            Gate::Open => Some(Acquired::Gate),
-            Gate::Closed => {
-                self.withdraw();
-                None
-            }
-        }
-    }
-
-    /// Tries to acquire the lock in ordinary mode. Refuses a biased lock, which the fast path of its owner has taken.
-    #[inline]
-    fn try_acquire_contended(&self, token: Option<Owner>) -> Option<Acquired> {
-        if !H::MAY_BIAS || self.is_biased() {
-            return None;
-        }
-        self.try_acquire_ordinary(token)
+        let is_inside = if self.names(token) {
+            self.try_enter_biased(token)
+        } else {
+            self.is_owner(token) && self.try_enter_ordinary()
+        };
+        is_inside.then_some(Acquired::Inside)
     }
 
     #[inline]
     fn release(&self, held: &Acquired) {
         match held {
-            // Release: pairs with the Acquire of a waiting stranger.
-            Acquired::Gate => self.inside.store(OUTSIDE, Ordering::Release),
+            Acquired::Inside => self.leave(),
             Acquired::Inner => self.unlock_inner(),
         }
     }

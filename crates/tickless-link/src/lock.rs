@@ -21,10 +21,8 @@ use crate::sync::{AtomicBool, Ordering, spin_loop};
 /// # Safety
 ///
 /// Between a return from [`acquire`](RawLock::acquire) and the matching [`release`](RawLock::release), no other
-/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire),
-/// [`try_acquire_fast`](RawLock::try_acquire_fast) or [`try_acquire_contended`](RawLock::try_acquire_contended) may
-/// succeed, whatever tokens are passed. All accesses before a release happen before all accesses after the next
-/// acquire.
+/// `acquire` on the same lock may return, and no [`try_acquire`](RawLock::try_acquire) may succeed, whatever tokens are
+/// passed. All accesses before a release happen before all accesses after the next acquire.
 pub unsafe trait RawLock {
     /// Identity of the thread that acquires, for locks that treat their owner in a special way.
     type Token: Copy;
@@ -44,21 +42,6 @@ pub unsafe trait RawLock {
     fn try_acquire(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
         let _ = token;
         None
-    }
-
-    /// Takes the lock as [`try_acquire`](RawLock::try_acquire) does, in the most frequent way only: the compiler then
-    /// knows how the lock is released.
-    #[inline]
-    fn try_acquire_fast(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
-        self.try_acquire(token)
-    }
-
-    /// Takes the lock as [`try_acquire`](RawLock::try_acquire) does, after
-    /// [`try_acquire_fast`](RawLock::try_acquire_fast) refused. MAY return `None` if `try_acquire_fast` would not
-    /// refuse at present, because the caller was then kept back by something else.
-    #[inline]
-    fn try_acquire_contended(&self, token: Option<Self::Token>) -> Option<Self::Acquired> {
-        self.try_acquire(token)
     }
 
     /// Releases the lock.
@@ -111,22 +94,6 @@ impl<R: RawLock, T> Lock<R, T> {
     #[inline]
     pub fn try_lock(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
         let held = self.raw.try_acquire(token)?;
-        Some(self.guard(held))
-    }
-
-    /// Takes the lock as [`try_lock`](Self::try_lock) does, but in the most frequent case only, so that its release is
-    /// a single store.
-    #[inline]
-    pub fn try_lock_fast(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
-        let held = self.raw.try_acquire_fast(token)?;
-        Some(self.guard(held))
-    }
-
-    /// Takes the lock if that needs no waiting, after [`try_lock_fast`](Self::try_lock_fast) refused. Returns `None` if
-    /// the lock is not free, and on some locks if `try_lock_fast` would not refuse at present.
-    #[inline]
-    pub fn try_lock_contended(&self, token: Option<R::Token>) -> Option<Guard<'_, R, T>> {
-        let held = self.raw.try_acquire_contended(token)?;
         Some(self.guard(held))
     }
 

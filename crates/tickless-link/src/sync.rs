@@ -94,6 +94,14 @@ pub fn light_barrier() {
     fence(Ordering::SeqCst);
 }
 
+/// Does nothing, except that loom, for which `SeqCst` accesses are weaker than they are, gets a `SeqCst` fence. It stands
+/// between two `SeqCst` accesses of a thread of Dekker's argument.
+#[inline]
+pub fn model_barrier() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
 /// A value on cache lines of its own.
 ///
 /// 128 bytes, not 64: processors that fetch lines in pairs make two neighbours share one.

@@ -71,18 +71,7 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         Some(Self {
             timers,
             base: me.base,
-            state: me.base.state.try_lock_fast(me.token)?,
-        })
-    }
-
-    /// Tries to lock the executing CPU's own base without waiting, after [`try_lock_fast`](Self::try_lock_fast) refused
-    /// because other CPUs used the lock.
-    #[inline(always)]
-    pub(crate) fn try_lock_contended(timers: &'a Timers<P>, me: ThisCpu<'a, P>) -> Option<Self> {
-        Some(Self {
-            timers,
-            base: me.base,
-            state: me.base.state.try_lock_contended(me.token)?,
+            state: me.base.state.try_lock(me.token)?,
         })
     }
 

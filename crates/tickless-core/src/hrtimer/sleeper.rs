@@ -128,40 +128,13 @@ impl<C: ClockId> Sleeper<C> {
         earliest: Instant<C>,
         latest: Instant<C>,
     ) -> bool {
-        self.push_out_by(timers, (earliest, latest), BaseGuard::try_lock_fast)
-    }
-
-    /// Moves a sleeper to later times as [`push_out`](Self::push_out) does, after `push_out` refused. Succeeds if
-    /// `push_out` refused only because other CPUs used the lock of the executing CPU lately, and the lock is free.
-    ///
-    /// # Cost
-    ///
-    /// A call and two atomic exchanges more than `push_out`.
-    #[inline(never)]
-    pub fn push_out_contended<P: Platform>(
-        self: Pin<&Self>,
-        timers: &Timers<P>,
-        earliest: Instant<C>,
-        latest: Instant<C>,
-    ) -> bool {
-        self.push_out_by(timers, (earliest, latest), BaseGuard::try_lock_contended)
-    }
-
-    /// Moves a sleeper to later times under the lock that `lock` takes, if the sleeper can stay in its bucket.
-    #[inline(always)]
-    fn push_out_by<'a, P: Platform>(
-        self: Pin<&Self>,
-        timers: &'a Timers<P>,
-        (earliest, latest): (Instant<C>, Instant<C>),
-        lock: impl FnOnce(&'a Timers<P>, ThisCpu<'a, P>) -> Option<BaseGuard<'a, P>>,
-    ) -> bool {
         if !Self::tag(Setup::new()).leaves_early() {
             return false;
         }
         let Some(me) = timers.platform.this_cpu_if_known() else {
             return false;
         };
-        let Some(mut held) = lock(timers, me) else {
+        let Some(mut held) = BaseGuard::try_lock_fast(timers, me) else {
             return false;
         };
         // Behind the stores of the lock: before them, the compiler makes one question of this and the others.

@@ -18,7 +18,7 @@ unsafe impl LockHost for NoBarrier {
         thread::yield_now();
     }
     fn wake_one(_word: &AtomicU32) {}
-    fn relax() {
+    fn relax(_attempt: u32) {
         thread::yield_now();
     }
 }
@@ -34,52 +34,28 @@ unsafe impl LockHost for Alone {
     fn heavy_barrier() {}
     fn wait(_word: &AtomicU32, _expected: u32) {}
     fn wake_one(_word: &AtomicU32) {}
-    fn relax() {}
-}
-
-/// A host that is built without a barrier.
-struct Unbiased;
-
-// SAFETY: it says that it has no barrier.
-unsafe impl LockHost for Unbiased {
-    const MAY_BIAS: bool = false;
-
-    fn barrier_works() -> bool {
-        false
-    }
-    fn heavy_barrier() {
-        unreachable!("no lock is biased");
-    }
-    fn wait(_word: &AtomicU32, _expected: u32) {
-        thread::yield_now();
-    }
-    fn wake_one(_word: &AtomicU32) {}
-    fn relax() {
-        thread::yield_now();
-    }
+    fn relax(_attempt: u32) {}
 }
 
 #[test]
-fn without_a_gate_the_fast_path_of_the_owner_takes_the_inner_lock() {
-    let lock = Lock::new(BiasedLock::<Unbiased>::new(), ());
+fn without_a_barrier_the_owner_announces_itself() {
+    let lock = Lock::new(BiasedLock::<NoBarrier>::new(), ());
     let owner = lock.raw().claim().expect("free");
-    for _ in 0..2 * REBIAS_AFTER {
-        let held = lock.try_lock_fast(Some(owner));
-        assert!(held.is_some());
-        assert_eq!(lock.raw().inner.load(Ordering::Relaxed), TAKEN);
+    for round in 1..=2 * REBIAS_AFTER {
+        let held = lock.try_lock(Some(owner));
+        // It asks for the bias now and then, in vain.
+        let is_inside = round % REBIAS_AFTER != 0;
+        assert_eq!(held.is_some(), is_inside);
+        assert_eq!(
+            lock.raw().inside.load(Ordering::Relaxed) == INSIDE,
+            is_inside
+        );
+        assert_eq!(lock.raw().inner.load(Ordering::Relaxed), FREE);
+        drop(held.unwrap_or_else(|| lock.lock(Some(owner))));
         assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
-        drop(held);
-        drop(lock.lock(Some(owner)));
         assert!(!lock.raw().is_biased());
     }
-    assert!(lock.try_lock_fast(None).is_none(), "no owner");
-    let stranger = lock.lock(None);
-    assert!(lock.try_lock_fast(Some(owner)).is_none(), "another has it");
-    assert!(lock.try_lock(Some(owner)).is_none(), "another has it");
-    drop(stranger);
-    assert!(lock.try_lock(Some(owner)).is_some());
-    // The fast path has tried all there is.
-    assert!(lock.try_lock_contended(Some(owner)).is_none());
+    assert!(lock.try_lock(None).is_none(), "no owner");
 }
 
 #[test]
@@ -115,65 +91,54 @@ fn strangers_that_keep_coming_keep_the_lock_ordinary() {
 }
 
 #[test]
-fn the_owner_of_an_ordinary_lock_tries_with_success_unless_another_has_it() {
+fn the_owner_enters_by_its_announcement_unless_another_has_the_lock() {
     let lock = Lock::new(BiasedLock::<Alone>::new(), ());
     let owner = lock.raw().claim().expect("free");
-    let stranger = lock.lock(None);
-    assert!(lock.try_lock(Some(owner)).is_none());
-    drop(stranger);
-    for _ in 0..REBIAS_AFTER {
-        assert!(!lock.raw().is_biased());
-        assert!(lock.try_lock(Some(owner)).is_some());
-    }
-    assert!(lock.raw().is_biased());
-    assert!(lock.try_lock(Some(owner)).is_some());
-}
-
-#[test]
-fn the_fast_path_enters_through_the_gate_or_not_at_all() {
-    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
-    let owner = lock.raw().claim().expect("free");
-    for _ in 0..REBIAS_AFTER {
-        assert!(lock.try_lock_fast(Some(owner)).is_none(), "it is ordinary");
-        // A stranger that comes now must not wait for it.
-        assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
-        drop(lock.lock(Some(owner)));
-    }
-    assert!(lock.raw().is_biased());
-    assert!(lock.try_lock_fast(None).is_none(), "strangers have no gate");
-    let held = lock.try_lock_fast(Some(owner));
-    assert!(held.is_some());
-    assert_eq!(lock.raw().inside.load(Ordering::Relaxed), INSIDE);
-    drop(held);
-    assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
-}
-
-#[test]
-fn behind_the_refused_gate_the_owner_takes_an_ordinary_lock_that_is_free() {
-    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
-    let owner = lock.raw().claim().expect("free");
-    assert!(lock.try_lock_contended(None).is_none(), "no owner");
-    let stranger = lock.lock(None);
-    assert!(
-        lock.try_lock_contended(Some(owner)).is_none(),
-        "another has it"
-    );
-    drop(stranger);
-    for _ in 0..REBIAS_AFTER {
-        assert!(!lock.raw().is_biased());
-        let held = lock.try_lock_contended(Some(owner));
+    for is_biased in [false, true] {
+        assert_eq!(lock.raw().is_biased(), is_biased);
+        assert!(lock.try_lock(None).is_none(), "no owner");
+        let held = lock.try_lock(Some(owner));
         assert!(held.is_some());
-        assert_eq!(lock.raw().inner.load(Ordering::Relaxed), TAKEN);
-        drop(held);
+        assert_eq!(lock.raw().inside.load(Ordering::Relaxed), INSIDE);
         assert_eq!(lock.raw().inner.load(Ordering::Relaxed), FREE);
+        drop(held);
+        let stranger = lock.lock(None);
+        assert!(lock.try_lock(Some(owner)).is_none(), "another has it");
+        // The stranger, or the next one, must not wait for the owner.
+        assert_eq!(lock.raw().inside.load(Ordering::Relaxed), OUTSIDE);
+        drop(stranger);
+        for _ in 0..REBIAS_AFTER {
+            drop(lock.lock(Some(owner)));
+        }
     }
-    assert!(lock.raw().is_biased(), "these acquisitions count too");
-    assert!(
-        lock.try_lock_contended(Some(owner)).is_none(),
-        "the gate is open"
-    );
-    drop(lock.lock(None));
-    assert!(lock.try_lock_contended(Some(owner)).is_some());
+}
+
+#[test]
+fn a_stranger_waits_for_the_owner_that_is_inside() {
+    struct Waits;
+    // SAFETY: with one thread every fence is a barrier for all of them.
+    unsafe impl LockHost for Waits {
+        fn barrier_works() -> bool {
+            true
+        }
+        fn heavy_barrier() {}
+        fn wait(_word: &AtomicU32, _expected: u32) {}
+        fn wake_one(_word: &AtomicU32) {}
+        fn relax(_attempt: u32) {
+            panic!("it waits");
+        }
+    }
+    for rounds in [0, REBIAS_AFTER] {
+        let lock = BiasedLock::<Waits>::new();
+        let owner = lock.claim().expect("free");
+        for _ in 0..rounds {
+            let held = lock.acquire(Some(owner));
+            lock.release(&held);
+        }
+        assert_eq!(lock.acquire(Some(owner)), Acquired::Inside);
+        let stranger = std::panic::AssertUnwindSafe(|| lock.acquire(None));
+        assert!(std::panic::catch_unwind(stranger).is_err());
+    }
 }
 
 /// Threads contend for the lock without sleeping, so that none of them has to be woken.
@@ -198,7 +163,7 @@ fn only_a_thread_that_slept_leaves_a_mark() {
             word.store(FREE, Ordering::Relaxed);
         }
         fn wake_one(_word: &AtomicU32) {}
-        fn relax() {}
+        fn relax(_attempt: u32) {}
     }
     let lock = BiasedLock::<Woken>::new();
     lock.inner.store(TAKEN, Ordering::Relaxed);
@@ -252,7 +217,7 @@ unsafe impl LockHost for Isolating {
     }
     fn wait(_word: &AtomicU32, _expected: u32) {}
     fn wake_one(_word: &AtomicU32) {}
-    fn relax() {}
+    fn relax(_attempt: u32) {}
 }
 
 type Base = Lock<BiasedLock<Isolating>, ()>;
@@ -286,10 +251,9 @@ fn while_barriers_disturb_strangers_need_none() {
         drop(lock.lock(None));
     }
     assert_eq!(BARRIERS.get(), 1);
-    work_uncontended(&lock, owner);
     DISTURBS.set(false);
-    drop(lock.lock(Some(owner)));
-    assert!(lock.raw().is_biased(), "it has earned it meanwhile");
+    work_uncontended(&lock, owner);
+    assert!(lock.raw().is_biased());
 }
 
 #[test]
@@ -359,7 +323,7 @@ unsafe impl LockHost for Loses {
     }
     fn wait(_word: &AtomicU32, _expected: u32) {}
     fn wake_one(_word: &AtomicU32) {}
-    fn relax() {}
+    fn relax(_attempt: u32) {}
 }
 
 #[test]
@@ -391,15 +355,17 @@ fn a_lock_is_ordinary_from_the_stranger_on_that_found_the_barrier_lost() {
 
 #[test]
 #[cfg(debug_assertions)]
-#[should_panic(expected = "takes it a second time")]
-fn the_owner_that_holds_a_biased_lock_cannot_take_it_again() {
-    let lock = Lock::new(BiasedLock::<Alone>::new(), ());
-    let owner = lock.raw().claim().expect("free");
-    for _ in 0..REBIAS_AFTER {
-        drop(lock.lock(Some(owner)));
+fn the_owner_that_holds_the_lock_cannot_take_it_again() {
+    for rounds in [0, REBIAS_AFTER] {
+        let lock = Lock::new(BiasedLock::<Alone>::new(), ());
+        let owner = lock.raw().claim().expect("free");
+        for _ in 0..rounds {
+            drop(lock.lock(Some(owner)));
+        }
+        let _held = lock.lock(Some(owner));
+        let again = std::panic::AssertUnwindSafe(|| drop(lock.lock(Some(owner))));
+        assert!(std::panic::catch_unwind(again).is_err());
     }
-    let _held = lock.lock(Some(owner));
-    drop(lock.lock(Some(owner)));
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Remote {
         &self,
         owner: Option<Owner>,
     ) -> Option<Guard<'_, QueueLock, Scheduler>> {
-        self.scheduler.try_lock_fast(owner)
+        self.scheduler.try_lock(owner)
     }
 
     /// Changes the queue, and updates the count of waiting tasks.

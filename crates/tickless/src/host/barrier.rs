@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tickless_link::bias::LockHost;
 
-use super::os::relax_by_yielding;
-use super::sys::{IS_PORTABLE, Until, barriers as system, waiting};
+use super::os::relax;
+use super::sys::{Until, barriers as system, waiting};
 
 /// The system, with the barriers that the biased lock needs.
 #[derive(Debug)]
@@ -114,8 +114,6 @@ fn wait_for_stores() {
 // again; and if that fails no lock becomes biased any more, and the one that is taken from its owner is taken after a
 // wait that amounts to the barrier: see `wait_for_stores`.
 unsafe impl LockHost for System {
-    const MAY_BIAS: bool = !IS_PORTABLE;
-
     fn barrier_works() -> bool {
         // Relaxed: see `register_barrier`.
         match BARRIER.load(Ordering::Relaxed) {
@@ -151,7 +149,7 @@ unsafe impl LockHost for System {
         waiting::wake_one(word);
     }
 
-    fn relax() {
-        relax_by_yielding();
+    fn relax(attempt: u32) {
+        relax(attempt);
     }
 }

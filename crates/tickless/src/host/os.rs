@@ -19,8 +19,3 @@ pub(crate) fn relax(attempt: u32) {
         nap(Duration::from_micros(50));
     }
 }
-
-/// Pauses as [`relax`] does, for a thread that has polled in vain for a while.
-pub(super) fn relax_by_yielding() {
-    relax(YIELDS_FROM);
-}

@@ -212,7 +212,7 @@ pub(crate) enum Way {
     Unattended = 1,
     /// The thread takes a turn: a task that is polled in the turn may wait for the turn itself.
     InTurn = 2,
-    /// Sleeps without a slack of their own get a default slack.
+    /// Sleeps without a slack of their own get a default slack, which the fast path does not look for.
     Slack = 4,
     /// Users of the thread see a virtual clock: their sleeps wait for that clock, and are in no queue of the host.
     Virtual = 8,
@@ -628,6 +628,12 @@ impl Thread {
     #[inline]
     pub(super) fn can_fast_path(&self) -> bool {
         self.ways.get() == 0
+    }
+
+    /// Returns whether no reason but a default slack keeps this thread from the fast path.
+    #[inline]
+    pub(super) fn can_fast_path_with_slack(&self) -> bool {
+        self.ways.get() & !(Way::Slack as u8) == 0
     }
 
     /// Records the CPU whose turn this thread takes. Returns the CPU whose turn this thread took before.

@@ -253,11 +253,17 @@ pub(crate) fn can_fast_path() -> bool {
     with_thread(Thread::can_fast_path)
 }
 
-/// Returns whether a queued sleep of this thread can continue to wait in its queue: the conditions of [`can_fast_path`]
-/// hold, and the expiry thread runs if it is needed.
+/// Works as [`can_fast_path`], for a sleep whose slack is known.
+#[inline]
+pub(crate) fn can_fast_path_with_slack() -> bool {
+    with_thread(Thread::can_fast_path_with_slack)
+}
+
+/// Returns whether a queued sleep of this thread can continue to wait in its queue: the conditions of
+/// [`can_fast_path_with_slack`] hold, and the expiry thread runs if it is needed.
 #[inline]
 pub(crate) fn can_wait_fast() -> bool {
-    can_fast_path() && !is_missing()
+    can_fast_path_with_slack() && !is_missing()
 }
 
 /// Works as [`ensure_expiry_thread`], for a queued timer, which stays queued if the function panics.

@@ -221,14 +221,6 @@ impl SleepQueue for Sleeper {
         try_timers_fast().is_some_and(|timers| self.push_out(timers, deadline, latest))
     }
 
-    fn restart_in_place_contended(
-        self: Pin<&Self>,
-        deadline: CoreInstant,
-        latest: CoreInstant,
-    ) -> bool {
-        try_timers_fast().is_some_and(|timers| self.push_out_contended(timers, deadline, latest))
-    }
-
     /// Does nothing, because the start wrote the device.
     #[inline]
     fn publish(_when: Start) {}

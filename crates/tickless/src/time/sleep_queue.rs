@@ -57,14 +57,6 @@ pub(crate) trait SleepQueue: TaskTimer<When: Copy> {
     /// and no other thread has to notice it. Returns `false`, and changes nothing, otherwise.
     fn restart_in_place(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool;
 
-    /// Restarts a timer as [`restart_in_place`](Self::restart_in_place) does, after that function refused. Succeeds if
-    /// other threads used the lock of this thread's timers lately, and nothing else is in the way. A queue without such
-    /// a path always refuses.
-    fn restart_in_place_contended(self: Pin<&Self>, deadline: Instant, latest: Instant) -> bool {
-        let _ = (deadline, latest);
-        false
-    }
-
     /// Ensures that a thread fires a timer in time that was started for `when`.
     fn publish(when: Self::When);
 }

@@ -14,7 +14,7 @@ use tickless_core::time::{Instant, Span};
 use tickless_link::lazy_init::LazyInit;
 
 use super::budget;
-use super::slack::Slack;
+use super::slack::{self, Slack};
 use super::sleep_queue::SleepQueue;
 #[cfg(feature = "tokio-test-util")]
 use super::virtual_time::companion;
@@ -172,12 +172,30 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// Starts a timer that was never polled and is not over. Nearly always its deadline is far ahead, and the thread
     /// runs no turn and has no virtual clock.
     #[inline(never)]
-    fn arm_new(mut self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        let this = self.as_mut().project();
-        if !wake::can_fast_path() {
-            return self.arm(waker);
+    fn arm_new(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
+        if wake::can_fast_path() {
+            let slack = self.timer.note().unwrap_or(Slack::NONE);
+            self.arm_new_with(slack, waker)
+        } else {
+            self.arm_new_by_default(waker)
         }
-        let slack = this.timer.note().unwrap_or(Slack::NONE);
+    }
+
+    /// Works as [`arm_new`](Self::arm_new), on a thread whose timers have a default slack, or that is not on the fast
+    /// path for another reason.
+    #[inline(never)]
+    fn arm_new_by_default(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
+        if T::HAS_SLACK && wake::can_fast_path_with_slack() {
+            let slack = self.timer.note().unwrap_or_else(slack::default);
+            self.arm_new_with(slack, waker)
+        } else {
+            self.arm(waker)
+        }
+    }
+
+    #[inline(always)]
+    fn arm_new_with(mut self: Pin<&mut Self>, slack: Slack, waker: Waker) -> Poll<()> {
+        let this = self.as_mut().project();
         let times = (*this.deadline, latest::<T>(slack, *this.deadline));
         match start_new(this.timer, times, slack, waker) {
             Ok(()) => Poll::Pending,

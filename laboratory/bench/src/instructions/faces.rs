@@ -39,6 +39,8 @@ const BESIDE_A_THREAD: &str = "the same on a foreign thread, while another one d
 const BESIDE_A_WORKER: &str = "the same on a `Worker`, while another one does so";
 const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at once";
 
+const VISITED: &str = "the same on a foreign thread, after another thread took the base lock";
+const WITH_THREAD_SLACK: &str = "the same on a foreign thread whose timers have 1 ms of slack";
 const WITH_SLACK: &str = "`sleep` of 500 s with 1 ms of slack: made, polled once, dropped";
 const RESET_FROM_STD: &str =
     "`Sleep::reset` to a later instant of the standard library's, which is a sum";
@@ -52,7 +54,7 @@ const POLLED_AGAIN: &str =
 const FOREIGN_DROP_COARSE: &str = "drop of a `coarse::Sleep` that another thread armed, the same";
 const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 24] = [
     (MADE_AND_DROPPED, Aim::Instructions(200), || {
         foreign(polled_and_dropped)
     }),
@@ -64,6 +66,16 @@ const ROWS: [Row; 22] = [
     }),
     (BESIDE_A_WORKER, Aim::Of(ON_A_WORKER, 100), || {
         on_a_worker(|_| beside_another(worker, polled_and_dropped));
+    }),
+    (VISITED, Aim::Instructions(300), || {
+        foreign(|| {
+            be_visited();
+            polled_and_dropped();
+        });
+    }),
+    (WITH_THREAD_SLACK, Aim::OfPeer(100), || {
+        tickless::time::set_thread_slack(SLACK);
+        foreign(polled_and_dropped);
     }),
     (
         "`coarse::sleep` of 500 s, the same; foreign thread",
@@ -109,7 +121,7 @@ const ROWS: [Row; 22] = [
     }),
     (RESET_VISITED, Aim::OfPeer(100), || {
         on_a_worker(|_| {
-            visited();
+            be_visited();
             reset(Precision::Exact, |_, deadline| *deadline);
         });
     }),
@@ -208,7 +220,17 @@ const ROWS: [Row; 22] = [
 ];
 
 /// The rows that tokio can execute too: the names of the operation, and the function that executes tokio's rounds.
-const PEERS: [(&str, &str, fn()); 13] = [
+const PEERS: [(&str, &str, fn()); 15] = [
+    (
+        VISITED,
+        "tokio, sleep beside a visitor",
+        tokio_polled_and_dropped,
+    ),
+    (
+        WITH_THREAD_SLACK,
+        "tokio, sleep, as late as the thread",
+        tokio_polled_and_dropped,
+    ),
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
     (
         WITH_SLACK,
@@ -291,6 +313,9 @@ pub(super) fn execute(name: &str) {
 /// that the first execution reads the kernel's clock.
 fn rounds(mut body: impl FnMut()) {
     for _ in 0..ROUNDS {
+        if IS_VISITED.load(Ordering::Relaxed) {
+            visit();
+        }
         body();
         counted(&mut body);
     }
@@ -340,9 +365,17 @@ fn with_others(body: impl FnOnce()) {
     body();
 }
 
-/// Has another thread take the base lock of this thread, which makes the lock ordinary for more operations than a row
-/// executes.
-fn visited() {
+/// True if another thread visits this thread before each round.
+static IS_VISITED: AtomicBool = AtomicBool::new(false);
+
+/// Has another thread take the base lock of this thread before each of the [`rounds`] that follow, which makes the lock
+/// ordinary for more operations than a round executes.
+fn be_visited() {
+    // Relaxed: this thread reads it.
+    IS_VISITED.store(true, Ordering::Relaxed);
+}
+
+fn visit() {
     let mut sleep = Box::pin(tickless::time::sleep(SLEEP));
     poll_once(sleep.as_mut());
     thread::scope(|scope| {

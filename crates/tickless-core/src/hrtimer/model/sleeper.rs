@@ -111,17 +111,16 @@ fn a_sleeper_fires_against_its_owner_that_puts_it_off() {
     }
 }
 
-/// CPU 0 pushes out a sleeper of its far wheel in its bucket, after CPU 1 used the lock of CPU 0, while CPU 1
-/// fires the due timers of CPU 0. Either the push-out found the sleeper fired and changed nothing, or the sleeper is
+/// CPU 0 pushes out a sleeper of its far wheel in its bucket, while CPU 1 fires the due timers of CPU 0. Either the push-out found the sleeper fired and changed nothing, or the sleeper is
 /// queued once, for its new deadline.
 #[test]
-fn a_sleeper_is_pushed_out_behind_a_visitor_against_its_firing() {
+fn a_sleeper_is_pushed_out_in_its_bucket_against_its_firing() {
     explore(TWO, [(1, false, false), (0, true, true)], || {
         let machine = machine_at::<true>(LATE, 2);
         let (sleeper, woken) = asleep(&machine);
         let owner = on(&machine, Some(0), move |timers| {
             let later = Instant::from_nanos(2 * LATE);
-            let is_out = sleeper.as_ref().push_out_contended(timers, later, later);
+            let is_out = sleeper.as_ref().push_out(timers, later, later);
             (is_out, sleeper)
         });
         be(Some(1));

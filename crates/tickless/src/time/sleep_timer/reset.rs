@@ -35,20 +35,16 @@ impl<T: SleepQueue> SleepTimer<T> {
         self.reset_slow(deadline);
     }
 
-    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or is not armed, and while other
-    /// threads take the lock of this thread's timers.
+    /// Works as [`reset`](Self::reset), for a timer that has slack, has to be moved, or is not armed.
     #[inline(never)]
     fn reset_slow(mut self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.as_mut().project();
         *this.deadline = deadline;
         let slack = this.timer.note().unwrap_or(Slack::NONE);
         if let Some(timer) = this.timer.as_ref().armed() {
-            let latest = latest::<T>(slack, deadline);
             // The caller tried this for an exact one.
             let has_slack = T::HAS_SLACK && !slack.is_none();
-            if has_slack && timer.restart_in_place(deadline, latest)
-                || timer.restart_in_place_contended(deadline, latest)
-            {
+            if has_slack && timer.restart_in_place(deadline, latest::<T>(slack, deadline)) {
                 return;
             }
         }
