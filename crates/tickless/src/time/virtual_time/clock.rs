@@ -14,17 +14,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use tickless_core::hrtimer::Sleeper;
+use tickless_core::base::TaskTimer;
+use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::Instant;
 
 use super::draw::Draw;
 use crate::host::clock::CLOCK;
 use crate::host::registry::{VirtualSets, timers};
-use crate::host::thread;
-use crate::time::sleep_timer::SleepTimer;
+use crate::host::thread::{self, shown_now_lower};
+use crate::host::wake::ensure_expiry_thread;
 
 /// The place of a timer in the queue: its deadline, a random number from the seed or zero, and its number among all
 /// timers that were armed.
@@ -89,7 +90,7 @@ pub(crate) enum Refused {
 pub(crate) struct Clock {
     state: Mutex<State>,
     /// The timer of the host that fires for the first timer while the clock runs.
-    host_timer: Mutex<Option<Pin<Box<SleepTimer<Sleeper>>>>>,
+    host_timer: Mutex<Option<HostTimer>>,
 }
 
 /// The permissions of a clock for one step.
@@ -308,7 +309,6 @@ impl Clock {
     /// Fires the due sleeps of a clock that runs, and starts the host's timer for the next sleep.
     fn follow(self: &Arc<Self>) {
         let waker = Waker::from(Arc::new(Runs(Arc::downgrade(self))));
-        let context = Context::from_waker(&waker);
         loop {
             while let Some(woken) = self.step(|| Allowed::NOTHING, || {}) {
                 wake(woken);
@@ -316,18 +316,14 @@ impl Clock {
             let Some(next) = self.lock().first_of_running() else {
                 return;
             };
-            let is_due = outside(|| {
-                let mut timer = Box::pin(SleepTimer::until(next));
-                let is_due = timer.as_mut().poll(&context).is_ready();
-                let mut kept = self
-                    .host_timer
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                let old = kept.replace(timer);
-                drop(kept);
-                drop(old);
-                is_due
-            });
+            let timer =
+                outside(|| (shown_now_lower() < next).then(|| HostTimer::new(next, &waker)));
+            let is_due = timer.is_none();
+            let kept = self.host_timer.lock();
+            let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
+            let old = std::mem::replace(&mut *kept, timer);
+            drop(kept);
+            drop(old);
             if !is_due {
                 return;
             }
@@ -429,6 +425,25 @@ impl State {
         };
         let first = self.first()?;
         Some(Instant::from_nanos(first.as_nanos().saturating_sub(ahead)))
+    }
+}
+
+/// A timer of the host that is started, and cancelled when it is dropped.
+struct HostTimer(Pin<Box<Sleeper>>);
+
+impl HostTimer {
+    fn new(deadline: Instant, waker: &Waker) -> Self {
+        ensure_expiry_thread();
+        let mut timer = Self(Box::pin(Sleeper::new()));
+        let sleeper = timer.0.as_mut();
+        let _new = sleeper.start(timers(), Start::at(deadline), waker.clone());
+        timer
+    }
+}
+
+impl Drop for HostTimer {
+    fn drop(&mut self) {
+        drop(self.0.as_ref().cancel(timers()));
     }
 }
 
