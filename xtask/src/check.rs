@@ -19,8 +19,6 @@ use crate::toolchain;
 
 mod deny;
 mod kernel;
-mod moved;
-mod package;
 mod run;
 mod steps;
 
@@ -151,9 +149,6 @@ fn perform(run: &mut Run<'_>, step: &Step, part: &Part) -> Result<(), String> {
         Some("changed") => changed(run),
         Some("deny") => deny::step(run),
         Some("kernel") => kernel::step(run),
-        Some("package") => package::step(run),
-        Some("tokio-family") => moved::tokio_family(run),
-        Some("tower") => moved::tower(run),
         Some(other) => Err(format!("xtask has no function {other}")),
         None => match run.shell(line) {
             Err(_) if part.is_search => {

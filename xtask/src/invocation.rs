@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -133,15 +133,16 @@ impl Invocation {
     pub(crate) fn run_watched(
         &self,
         directory: &Path,
-        watch: impl FnMut(&str),
+        mut watch: impl FnMut(&str),
     ) -> Result<(), String> {
-        let mut child = self
-            .command(directory)
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| self.not_started(&error))?;
+        let mut command = self.command(directory);
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| self.not_started(&error))?;
         let stdout = child.stdout.take().ok_or("the output was not piped")?;
-        self.pass_on(stdout, watch)?;
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            println!("{line}");
+            watch(&line);
+        }
         self.wait(child)
     }
 
@@ -191,15 +192,6 @@ impl Invocation {
         }
         let _ended = reader.join();
         self.wait(child)
-    }
-
-    fn pass_on(&self, output: impl Read, mut watch: impl FnMut(&str)) -> Result<(), String> {
-        for line in BufReader::new(output).lines() {
-            let line = line.map_err(|error| format!("cannot read from `{self}`: {error}"))?;
-            println!("{line}");
-            watch(&line);
-        }
-        Ok(())
     }
 
     fn wait(&self, mut child: Child) -> Result<(), String> {
@@ -350,45 +342,9 @@ fn usable_cpus_in(status: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Captured, Invocation, parent, usable_cpus_in};
+    use super::Invocation;
     use std::path::Path;
     use std::time::Duration;
-
-    #[test]
-    fn the_usable_cpus_are_those_of_the_list() {
-        let of = |list: &str| format!("Name:\tx\nCpus_allowed_list:\t{list}\nMems_allowed:\t1\n");
-        for (list, cpus) in [
-            ("0-1", &[0, 1][..]),
-            ("3", &[3]),
-            ("5,7-9", &[5, 7, 8, 9]),
-            ("", &[]),
-        ] {
-            assert_eq!(usable_cpus_in(&of(list)), cpus, "{list}");
-        }
-        assert!(usable_cpus_in("").is_empty());
-    }
-
-    #[test]
-    fn a_line_is_shown_as_it_could_be_typed() {
-        let line = Invocation::cargo(&["+nightly", "test"])
-            .packages(&["a", "b"])
-            .arg("--flag=two words")
-            .variable("RUSTFLAGS", "--cfg loom");
-        assert_eq!(
-            line.to_string(),
-            "RUSTFLAGS=\"--cfg loom\" cargo +nightly test -p a -p b \"--flag=two words\""
-        );
-    }
-
-    #[test]
-    fn failing_and_missing_programs_are_told_apart() {
-        let here = Path::new(".");
-        assert_eq!(Invocation::new("true").run(here), Ok(()));
-        let failed = Invocation::new("false").run(here).unwrap_err();
-        assert!(failed.contains("`false` failed: exit status: 1"));
-        let missing = Invocation::new("no-such-program").run(here).unwrap_err();
-        assert!(missing.starts_with("cannot start `no-such-program`"));
-    }
 
     #[test]
     fn a_program_may_pass_with_another_code_and_then_with_no_other() {
@@ -403,34 +359,6 @@ mod tests {
     }
 
     #[test]
-    fn watching_sees_every_line_and_the_result() {
-        let mut lines = Vec::new();
-        let line = Invocation::new("sh").args(&["-c", "echo one; echo two; exit 3"]);
-        let result = line.run_watched(Path::new("."), |line| lines.push(line.to_owned()));
-        assert_eq!(lines, ["one", "two"]);
-        assert!(result.unwrap_err().ends_with("exit status: 3"));
-    }
-
-    #[test]
-    fn watching_the_whole_sees_both_outputs_in_their_order() {
-        let mut lines = Vec::new();
-        let line = Invocation::new("sh").args(&["-c", "echo one; echo two >&2; echo three"]);
-        let patience = Duration::from_secs(600);
-        let result = line.run_watched_whole(Path::new("."), patience, |line| {
-            lines.push(line.to_owned());
-        });
-        assert_eq!(lines, ["one", "two", "three"]);
-        assert_eq!(result, Ok(()));
-    }
-
-    #[test]
-    fn the_parent_stands_behind_the_name() {
-        assert_eq!(parent("12 (a (b) c) S 7 12 12 0"), Some(7));
-        assert_eq!(parent("12 (a"), None);
-        assert_eq!(parent(""), None);
-    }
-
-    #[test]
     fn what_hangs_is_killed_and_its_parent_goes_on() {
         let mut lines = Vec::new();
         let script = "echo one; sh -c 'while :; do :; done'; echo \"failed: $?\"; exit 1";
@@ -442,19 +370,5 @@ mod tests {
         assert_eq!(lines.first().map(String::as_str), Some("one"));
         assert_eq!(lines.last().map(String::as_str), Some("failed: 137"));
         assert!(result.is_err(), "{result:?}");
-    }
-
-    #[test]
-    fn the_last_complaint_is_the_last_line_with_text() {
-        let captured = |stderr: &str| Captured {
-            result: Err("it failed".to_owned()),
-            stdout: String::new(),
-            stderr: stderr.into(),
-        };
-        assert_eq!(
-            captured("info: a\nerror: b \n\n").last_complaint(),
-            "error: b"
-        );
-        assert_eq!(captured("\n").last_complaint(), "it gave no reason");
     }
 }

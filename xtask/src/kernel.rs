@@ -43,8 +43,6 @@ const LIMIT: &str = "300";
 /// The same limit for the suites on the rig's hosts. They execute 90 billion instructions, which takes a minute of a
 /// processor, and several minutes if instructions are counted.
 const LONG_LIMIT: &str = "1800";
-/// The numbers of CPUs that share a slow counter in a measurement.
-const SHARING: [u32; 3] = [2, 8, 64];
 /// The name of the test that needs a kernel that traces.
 pub(crate) const TRACE_TEST: &str = "trace";
 /// The name of the test that needs a kernel with the conformance suites for its own host.
@@ -68,27 +66,14 @@ const FEATURES: [(&str, &str); 3] = [
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: Settings,
-    /// Measures what each mechanism saves: eleven loads of each shape on one CPU, with counted instructions, for both
-    /// ways to write the device and both kinds of device. Each load runs twice, and both runs have to print the same.
-    /// Then measures how often 2, 8 and 64 CPUs read a counter that they share, at each tick, direct and combined.
-    #[arg(long, conflicts_with_all = ["test", "cpus", "relative", "immediate"])]
-    measure: bool,
-    /// Runs the tests of the hierarchy on 64 and on 254 CPUs of aarch64 and x86-64, with counted instructions. These
-    /// are eight runs: one of 254 CPUs takes up to a minute of a processor, and is ended after five.
-    #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "arch"])]
-    many: bool,
-    /// Prints how many bytes of text and data the core takes with the exact queue alone, with the wheels, and with the
-    /// hierarchy, built for size; then the bytes that it takes for each CPU, and of the stack.
-    #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many"])]
-    sizes: bool,
     /// Has the simulator predict a load in the shape of hackbench on one CPU, and runs that load in the kernel. Prints
     /// both counts together, and the time of messages of 8 to 256 bytes with all mechanisms off and on, in guest time
     /// and in the host's. It builds the command `tickless` first.
-    #[arg(long, conflicts_with_all = ["test", "cpus", "measure", "many", "sizes", "relative", "immediate", "arch"])]
+    #[arg(long, conflicts_with_all = ["test", "cpus", "relative", "immediate", "arch"])]
     hackbench: bool,
     /// Runs exact and coarse timers on all CPUs, and writes the kernel's own trace of them to this file, which
     /// `tickless verify` checks.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "measure", "many", "sizes", "hackbench"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "hackbench"])]
     trace: Option<PathBuf>,
 }
 
@@ -239,15 +224,6 @@ impl Arch {
 
 /// Runs `cargo xtask kernel`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
-    if arguments.measure {
-        return measure(root, &arguments.settings);
-    }
-    if arguments.many {
-        return many(root, &arguments.settings);
-    }
-    if arguments.sizes {
-        return sizes(root, &arguments.settings);
-    }
     if arguments.hackbench {
         return hackbench::compare(root, &arguments.settings);
     }
@@ -283,80 +259,6 @@ pub(crate) fn traced<'l>(report: impl Iterator<Item = &'l str>) -> String {
     lines.flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// Prints the sizes of the core's text, data and stack.
-fn sizes(root: &Path, settings: &Settings) -> Result<(), String> {
-    let target = settings.arch.target();
-    if let Err(reason) = toolchain::ensure_target(root, target) {
-        println!(
-            "skipped: the sizes on {}, because {reason}",
-            settings.arch.name()
-        );
-        return Ok(());
-    }
-    let directory = files::target(root).join("kernel/size");
-    let image = directory.join(target).join("release/tickless-kernel-size");
-    for (parts, feature) in [
-        ("the exact queue", "size"),
-        ("with the wheels", "size-wheel"),
-        ("with the hierarchy", "size-hierarchy"),
-    ] {
-        Invocation::cargo(&["build", "--quiet", "--release", "--manifest-path", MANIFEST])
-            .args(&["--target", target, "--bin", "tickless-kernel-size"])
-            .args(&["--features", feature])
-            .arg("--target-dir")
-            .arg(directory.display().to_string())
-            .variable("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
-            .variable("CARGO_PROFILE_RELEASE_LTO", "fat")
-            .run(root)?;
-        let [text, of_compiler, constants, data] = sections(root, &image)?;
-        println!(
-            "{target}: {parts}: {} bytes of text and {of_compiler} of memcpy and its like, {constants} of constants, \
-             {data} of data",
-            text - of_compiler
-        );
-    }
-    let settings = Settings {
-        cpus: 1,
-        icount: true,
-        test: Some("sizes".to_owned()),
-        ..settings.clone()
-    };
-    show(root, &settings)
-}
-
-/// Returns the sizes of a program's sections in bytes: text, the part of the text that copies and compares memory for
-/// the compiler, constants, and data. The stack that the layout reserves does not count as data.
-fn sections(root: &Path, image: &Path) -> Result<[u64; 4], String> {
-    const STACK: u64 = 0x1_0000;
-    let asked = |program: &'static str, option: &str| {
-        let asked = Invocation::new(program)
-            .arg(option)
-            .arg(image.display().to_string());
-        let captured = asked.capture(root)?;
-        captured.result.map(|()| captured.stdout)
-    };
-    let (sections, symbols) = (asked("size", "-A")?, asked("nm", "-S")?);
-    let size = |name: &str| -> u64 {
-        let mut lines = sections.lines().map(str::split_whitespace);
-        let found = lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()));
-        found
-            .flatten()
-            .and_then(|size| size.parse().ok())
-            .unwrap_or(0)
-    };
-    let of_compiler = symbols.lines().filter_map(|line| {
-        let [_, size, _, name] = line.split(' ').collect::<Vec<_>>()[..] else {
-            return None;
-        };
-        let names = ["memcpy", "memmove", "memset", "memcmp", "bcmp"];
-        let size = u64::from_str_radix(size, 16).ok();
-        size.filter(|_| names.contains(&name))
-    });
-    let of_compiler = of_compiler.sum();
-    let data = size(".data") + size(".bss").saturating_sub(STACK);
-    Ok([size(".text"), of_compiler, size(".rodata"), data])
-}
-
 /// Runs the kernel once.
 fn show(root: &Path, settings: &Settings) -> Result<(), String> {
     let Some(run) = built(root, settings)? else {
@@ -381,62 +283,6 @@ fn built(root: &Path, settings: &Settings) -> Result<Option<Invocation>, String>
     }
     building(root, &[settings.arch], &features).run(root)?;
     running(root, settings, &image(root, settings.arch)).map(Some)
-}
-
-/// Runs the tests of the hierarchy on many CPUs.
-fn many(root: &Path, settings: &Settings) -> Result<(), String> {
-    for arch in [Arch::Aarch64, Arch::X86] {
-        for (cpus, test) in [
-            (64, "served"),
-            (64, "asleep"),
-            (254, "served"),
-            (254, "asleep"),
-        ] {
-            let settings = Settings {
-                arch,
-                cpus,
-                icount: true,
-                test: Some(test.to_owned()),
-                ..settings.clone()
-            };
-            show(root, &settings)?;
-        }
-    }
-    Ok(())
-}
-
-/// Prints the savings of each mechanism.
-fn measure(root: &Path, settings: &Settings) -> Result<(), String> {
-    for (relative, immediate) in [(false, false), (false, true), (true, false), (true, true)] {
-        let settings = Settings {
-            cpus: 1,
-            icount: true,
-            relative,
-            immediate,
-            test: Some("measure".to_owned()),
-            ..settings.clone()
-        };
-        let Some(run) = built(root, &settings)? else {
-            return Ok(());
-        };
-        let mut first = Vec::new();
-        run.run_watched(root, |line| first.push(line.to_owned()))
-            .map_err(|message| explained(&message))?;
-        let second = run.capture(root)?.stdout;
-        if !second.lines().eq(first) {
-            return Err("two runs of one CPU differ".to_owned());
-        }
-    }
-    for cpus in SHARING {
-        let settings = Settings {
-            cpus,
-            icount: true,
-            test: Some("shared".to_owned()),
-            ..settings.clone()
-        };
-        show(root, &settings)?;
-    }
-    Ok(())
 }
 
 /// Returns what is skipped and the tool that this machine lacks for `settings`; `None` if it lacks none.
@@ -586,7 +432,7 @@ pub(crate) fn explained(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{code_of, explained};
+    use super::code_of;
 
     #[test]
     fn a_test_that_ends_badly_has_a_code_of_its_own() {
@@ -595,13 +441,5 @@ mod tests {
         assert_eq!(bad.map(|test| code_of(Some(test))), [35, 37, 39, 41, 43]);
         let others = ["mute", "unrestartable", "uncorrected"];
         assert_eq!(others.map(|test| code_of(Some(test))), [43, 41, 41]);
-    }
-
-    #[test]
-    fn each_code_has_a_meaning_and_0_is_none_of_success() {
-        let of = |code: &str| explained(&format!("`qemu` failed: exit status: {code}"));
-        assert!(of("35").starts_with("a test of the kernel failed: "));
-        assert!(of("124").starts_with("the kernel said nothing any more: "));
-        assert!(of("0").starts_with("the machine ended without a word"));
     }
 }

@@ -89,48 +89,36 @@ fn root() -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
-    use std::collections::BTreeSet;
     use std::path::Path;
 
+    use clap::CommandFactory;
     use serde_json::Value;
 
     use super::page_blocks;
 
-    #[test]
-    fn the_arguments_are_consistent() {
-        super::Cli::command().debug_assert();
-    }
-
     /// Returns the words of the command lines of the pages, each with its page, without variables that a shell sets
     /// before the command.
     fn lines_of_pages(root: &Path) -> Vec<(String, Vec<String>)> {
-        let words = |line: &str| {
-            let words = page_blocks::words(line).into_iter();
+        let mut lines = Vec::new();
+        for (place, line) in page_blocks::shell_lines(root) {
+            let words = page_blocks::words(&line).into_iter();
             let words = words.skip_while(|word| word.contains('=') && !word.starts_with('-'));
-            words.collect::<Vec<_>>()
-        };
-        let lines = page_blocks::shell_lines(root).into_iter();
+            lines.push((place, words.collect::<Vec<_>>()));
+        }
+        lines.retain(|(_, words)| words.first().is_some_and(|word| word == "cargo"));
         lines
-            .map(|(place, line)| (place, words(&line)))
-            .filter(|(_, words)| !words.is_empty())
-            .collect()
     }
 
     #[test]
     fn the_tasks_that_pages_name_are_understood() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let mut count = 0;
-        for (page, words) in lines_of_pages(&root) {
-            if words.len() < 2 || words[..2] != ["cargo", "xtask"] {
-                continue;
-            }
+        let mut lines = lines_of_pages(&root);
+        lines.retain(|(_, words)| words.get(1).is_some_and(|word| word == "xtask"));
+        for (page, words) in &lines {
             let understood = super::Cli::command().try_get_matches_from(&words[1..]);
             assert!(understood.is_ok(), "{page}: {words:?}: {understood:?}");
-            count += 1;
         }
-        assert!(count > 3, "{count}");
+        assert!(lines.len() > 3, "{}", lines.len());
     }
 
     /// Returns the names after `option`; a list of features is split.
@@ -144,65 +132,41 @@ mod tests {
     fn what_pages_have_cargo_run_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let packages = ["Cargo.toml", "laboratory/Cargo.toml"].map(|manifest| {
-            let metadata = std::process::Command::new(env!("CARGO"))
-                .args([
-                    "metadata",
-                    "--no-deps",
-                    "--offline",
-                    "--format-version",
-                    "1",
-                ])
-                .args(["--manifest-path", manifest])
-                .current_dir(&root)
-                .output()
-                .expect("cargo runs");
+            let line = "metadata --no-deps --offline --format-version 1 --manifest-path";
+            let mut cargo = std::process::Command::new(env!("CARGO"));
+            cargo.args(line.split(' ')).arg(manifest);
+            let metadata = cargo.current_dir(&root).output().expect("cargo runs");
             let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
             metadata["packages"].as_array().expect("a list").clone()
         });
         let packages = packages.concat();
         let mut count = 0;
         for (page, words) in lines_of_pages(&root) {
-            let mut of_cargo = words.iter();
-            let is_run = of_cargo.next().is_some_and(|word| word == "cargo")
-                && of_cargo
-                    .any(|word| ["run", "test", "build", "laboratory"].contains(&word.as_str()));
-            if !is_run {
+            let runs = ["run", "test", "build", "laboratory"];
+            if !words.iter().any(|word| runs.contains(&word.as_str())) {
                 continue;
             }
             let command = words.split(|word| word == "--").next().unwrap_or_default();
-            let mut features = BTreeSet::new();
-            let mut targets = BTreeSet::new();
+            let mut named = Vec::new();
             for name in values(command, "-p") {
                 let package = packages.iter().find(|package| package["name"] == name);
-                let package = package.unwrap_or_else(|| panic!("{page}: no package {name}"));
-                features.extend(
-                    package["features"]
-                        .as_object()
-                        .expect("a map")
-                        .keys()
-                        .cloned(),
-                );
-                for target in package["targets"].as_array().expect("a list") {
-                    let kind = target["kind"][0].as_str().expect("a kind");
-                    targets.insert((
-                        kind.to_owned(),
-                        target["name"].as_str().expect("a name").to_owned(),
-                    ));
-                }
+                named.push(package.unwrap_or_else(|| panic!("{page}: no package {name}")));
             }
             for feature in values(command, "--features") {
+                let has = |package: &&Value| package["features"].get(feature).is_some();
                 assert!(
-                    features.contains(feature),
+                    named.iter().any(has),
                     "{page}: {words:?}: no feature {feature}"
                 );
             }
             for kind in ["example", "bin", "test"] {
-                for target in values(command, &format!("--{kind}")) {
-                    let wanted = (kind.to_owned(), target.to_owned());
-                    assert!(
-                        targets.contains(&wanted),
-                        "{page}: {words:?}: no {kind} {target}"
-                    );
+                for name in values(command, &format!("--{kind}")) {
+                    let targets = named
+                        .iter()
+                        .flat_map(|package| package["targets"].as_array());
+                    let mut targets = targets.flatten();
+                    let is_there = targets.any(|of| of["kind"][0] == kind && of["name"] == name);
+                    assert!(is_there, "{page}: {words:?}: no {kind} {name}");
                 }
             }
             count += 1;

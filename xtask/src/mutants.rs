@@ -19,7 +19,7 @@ use clap::Args;
 
 use self::patches::{Copy, Texts};
 use self::suite::Suite;
-use self::trial::{Outcome, Settings};
+use self::trial::{Outcome, Settings, Trial};
 use crate::files;
 use crate::kernel::Arch;
 
@@ -29,8 +29,6 @@ mod suite;
 mod switches;
 mod trial;
 
-/// The environment variable that names the switch to arm.
-const VARIABLE: &str = "TICKLESS_MUTANT";
 /// A name of no switch. A suite that can arm switches must refuse this name.
 const CANARY: &str = "no-such-switch";
 /// The time limit of one test. The slowest test takes a fraction of this time; a test that takes longer counts as hung.
@@ -114,9 +112,6 @@ fn chosen(known: &[String], wanted: &[String]) -> Result<Vec<String>, String> {
     let names = if wanted.is_empty() { known } else { wanted };
     Ok(names.to_vec())
 }
-
-/// Runs a suite with this switch armed, or with none, as one of the trials that run at the same time.
-type Trial<'r> = Box<dyn Fn(Option<&str>, usize) -> Result<Outcome, String> + Sync + 'r>;
 
 fn run(root: &Path, names: &[String], jobs: usize, kernel: Option<Arch>) -> Result<(), String> {
     let texts = texts(root)?;
@@ -285,18 +280,8 @@ fn table(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CANARY, Outcome, Row, chosen, table, without_place};
+    use super::{CANARY, without_place};
     use std::path::Path;
-    use std::time::Duration;
-
-    #[test]
-    fn all_switches_are_chosen_unless_some_are_named() {
-        let known = ["one", "two"].map(str::to_owned);
-        assert_eq!(chosen(&known, &[]).unwrap(), known);
-        assert_eq!(chosen(&known, &known[1..]).unwrap(), ["two"]);
-        let unknown = chosen(&known, &["three".to_owned()]);
-        assert!(unknown.unwrap_err().contains("`three`"));
-    }
 
     #[test]
     fn each_switch_of_the_list_has_a_place_and_each_place_is_in_the_list() {
@@ -320,31 +305,5 @@ mod tests {
             let is_ours = path.starts_with("xtask/");
             assert!(is_ours || !text.contains("mutant!("), "{path} has a switch");
         }
-    }
-
-    #[test]
-    fn a_switch_that_stands_nowhere_is_noticed() {
-        let sources = [("a.rs".to_owned(), "if mutant!(\"one\") {}".to_owned())];
-        let names = ["one", "two"].map(str::to_owned);
-        assert_eq!(without_place(&sources.into(), &names), ["two"]);
-    }
-
-    #[test]
-    fn the_table_names_killers_and_survivors() {
-        let row = |name: &str, outcome| Row {
-            name: name.into(),
-            outcome,
-            duration: Duration::from_millis(2500),
-        };
-        let rows = [
-            row("one", Outcome::Killed("core: a::b".into())),
-            row("two", Outcome::Survived),
-        ];
-        let expected = format!(
-            "{:<36} seconds  killed by\n{:<36}     2.5  core: a::b\n{:<36}     2.5  SURVIVED\n\
-             1 killed, 1 survived",
-            "mutant", "one", "two"
-        );
-        assert_eq!(table(&rows), expected);
     }
 }

@@ -1,27 +1,19 @@
 //! The style checker: the rules of the house style that no lint checks.
 //!
 //! A rule that no program checks is a wish. This task checks the rules that the house style marks for it, over every
-//! file that git tracks or would track. The checks read text and braces, not a parsed program: they see into macros,
-//! they take milliseconds, and they still work on a file that does not compile. The price is that they are heuristics,
-//! so each check prefers to miss a doubtful case over blaming an innocent line.
-//!
-//! A finding names the rule, the place and the text to write instead. Findings fail the task.
+//! file that git tracks or would track. Most checks read text and not a parsed program: they see into macros, and they
+//! still work on a file that does not compile. The price is that they are heuristics, so each check prefers to miss a
+//! doubtful case over blaming an innocent line. A finding names the rule, the place and the remedy.
 
-use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
 
-use self::tree::Tree;
+use self::tree::{Report, Tree};
 
 mod citations;
 mod markdown;
-mod prose;
-pub(crate) mod scan;
-mod text;
-mod tree;
-mod unsafe_code;
+pub(crate) mod tree;
 
 /// Checks the rules of the house style that no lint checks.
 ///
@@ -35,140 +27,73 @@ pub(crate) struct Arguments {
     list: bool,
 }
 
-/// One rule, with the function that checks it.
-struct Rule {
-    /// The id of the rule in the house style.
-    id: &'static str,
-    about: &'static str,
-    check: fn(&Tree, &mut Report<'_>),
-}
+/// One rule: its id in the house style, what it asserts, and the function that checks it.
+type Rule = (&'static str, &'static str, fn(&Tree, &mut Report<'_>));
 
 /// Every rule that this task checks.
 const RULES: &[Rule] = &[
-    Rule {
-        id: "S1",
-        about: "no file imports what stands above it, and none in a circle (cargo xtask structure)",
-        check: structure,
-    },
-    Rule {
-        id: "H2",
-        about: "each package takes the lints of the workspace",
-        check: tree::workspace_lints,
-    },
-    Rule {
-        id: "U1",
-        about: "unsafe stands in the link crate and in listed files that have a decision note",
-        check: unsafe_code::placed,
-    },
-    Rule {
-        id: "V2",
-        about: "the patches of the mutants apply (cargo xtask mutants)",
-        check: mutants,
-    },
-    Rule {
-        id: "H1",
-        about: "no path of one machine",
-        check: text::machine_paths,
-    },
-    Rule {
-        id: "H1",
-        about: "no host name of a package registry, except in Cargo.lock",
-        check: text::registries,
-    },
-    Rule {
-        id: "H5",
-        about: "relative links in Markdown lead to a file",
-        check: markdown::links,
-    },
-    Rule {
-        id: "H5",
-        about: "the book's table of contents names each page under docs",
-        check: markdown::in_the_book,
-    },
-    Rule {
-        id: "H5",
-        about: "no link of a page under docs leaves docs, as the book has nothing else",
-        check: markdown::links_stay_in_the_book,
-    },
-    Rule {
-        id: "H5",
-        about: "what cites the specifications leads to a section or an id in laboratory/docs/spec",
-        check: citations::resolve,
-    },
-    Rule {
-        id: "H5",
-        about: "an id belongs to one page of laboratory/docs/spec",
-        check: citations::unique,
-    },
-    Rule {
-        id: "V2",
-        about: "each id in a conformance checklist has a test that cites it, or a reason in laboratory/docs/spec/README.md",
-        check: citations::tested,
-    },
+    (
+        "S1",
+        "no file imports what stands above it, and none in a circle (cargo xtask structure)",
+        structure,
+    ),
+    (
+        "H2",
+        "each package takes the lints of the workspace",
+        workspace_lints,
+    ),
+    (
+        "V2",
+        "the patches of the mutants apply (cargo xtask mutants)",
+        mutants,
+    ),
+    (
+        "H1",
+        "no path of one machine, and no host of a package registry",
+        machines,
+    ),
+    (
+        "H5",
+        "links lead to a file and a heading, those of the book stay in it, and it has each page",
+        markdown::links,
+    ),
+    (
+        "H5",
+        "what cites the specifications leads to a section or an id of one page",
+        citations::resolve,
+    ),
+    (
+        "V2",
+        "each id in a conformance checklist has a test that cites it, or a reason",
+        citations::tested,
+    ),
 ];
-
-/// One breach of a rule.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    path: String,
-    line: usize,
-    rule: &'static str,
-    message: String,
-    hint: String,
-}
-
-/// Formats the finding as `path:line: [rule] message: hint`.
-impl fmt::Display for Finding {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            rule,
-            message,
-            hint,
-        } = self;
-        write!(formatter, "{path}:{line}: [{rule}] {message}: {hint}")
-    }
-}
-
-/// The receiver of a rule's findings.
-struct Report<'r> {
-    rule: &'static str,
-    findings: &'r mut Vec<Finding>,
-}
-
-impl Report<'_> {
-    fn error(&mut self, path: &str, line: usize, message: impl Into<String>, hint: &str) {
-        self.findings.push(Finding {
-            path: path.into(),
-            line,
-            rule: self.rule,
-            message: message.into(),
-            hint: hint.into(),
-        });
-    }
-}
 
 /// Runs `cargo xtask tidy`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
-        for rule in RULES {
-            println!("[{}] {}", rule.id, rule.about);
+        for (id, about, _) in RULES {
+            println!("[{id}] {about}");
         }
         return Ok(());
     }
-    run(root)
-}
-
-/// Checks the checkout at `root`, and prints the findings.
-pub(crate) fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::load(root)?;
-    let findings = check(&tree);
-    for finding in &findings {
-        println!("{finding}");
+    let mut findings = Vec::new();
+    for &(rule, _, check) in RULES {
+        check(
+            &tree,
+            &mut Report {
+                rule,
+                findings: &mut findings,
+            },
+        );
+    }
+    findings.sort();
+    for (path, line, text) in &findings {
+        println!("{path}:{line}: {text}");
     }
     let errors = findings.len();
-    println!("   tidy: {} files, {errors} errors", tree.files().len());
+    println!("   tidy: {} files, {errors} errors", tree.files.len());
     if errors == 0 {
         Ok(())
     } else {
@@ -176,20 +101,22 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
-fn structure(tree: &Tree, report: &mut Report<'_>) {
-    let texts = tree
-        .files()
+fn texts(tree: &Tree) -> std::collections::BTreeMap<String, String> {
+    let pairs = tree
+        .files
         .iter()
-        .filter(|file| matches!(file.extension(), Some("rs" | "toml")))
-        .map(|file| (file.path.clone(), file.text.clone()))
-        .collect();
-    match crate::structure::read(&texts) {
+        .map(|file| (file.path.clone(), file.text.clone()));
+    pairs.collect()
+}
+
+fn structure(tree: &Tree, report: &mut Report<'_>) {
+    match crate::structure::read(&texts(tree)) {
         Ok(crates) => {
-            for breach in crate::structure::breaches(&crates) {
+            for (path, message) in crate::structure::breaches(&crates) {
                 report.error(
-                    &breach.path,
+                    &path,
                     1,
-                    breach.message,
+                    message,
                     "turn the arrow round: hand in what is needed, or move it down",
                 );
             }
@@ -199,123 +126,175 @@ fn structure(tree: &Tree, report: &mut Report<'_>) {
 }
 
 fn mutants(tree: &Tree, report: &mut Report<'_>) {
-    let texts = tree
-        .files()
-        .iter()
-        .map(|file| (file.path.clone(), file.text.clone()))
-        .collect();
-    for (patch, reason) in crate::mutants::patches::patched(&texts)
+    for (patch, reason) in crate::mutants::patches::patched(&texts(tree))
         .err()
         .unwrap_or_default()
     {
+        let hint = "cargo xtask mutants --tree, put the switches into the file of target/mutants/tree, and --save";
         report.error(
             &patch,
             1,
             format!("the patch does not apply: {reason}"),
-            "cargo xtask mutants --tree, put the switches into the file of target/mutants/tree, and --save",
+            hint,
         );
     }
 }
 
-/// Returns the number of lines of a Rust file at `path` that are not tests.
-pub(crate) fn lines_of_users(path: &str, text: &str) -> usize {
-    let from = tree::tests_of(path, text);
-    text[..from].lines().count()
+/// Checks that each package inherits the lints of the workspace, because a package that forgets `[lints]` has none.
+fn workspace_lints(tree: &Tree, report: &mut Report<'_>) {
+    for file in tree.ending("Cargo.toml") {
+        let has = |wanted: &str| file.text.lines().any(|line| line.trim() == wanted);
+        // A package that is a workspace of its own has no lints to take.
+        if has("[package]")
+            && !has("[workspace]")
+            && !file.text.contains("[lints]\nworkspace = true")
+        {
+            let hint = "add [lints] with workspace = true";
+            report.error(
+                &file.path,
+                1,
+                "the package has lints of its own or none",
+                hint,
+            );
+        }
+    }
 }
 
-/// Returns the findings of all rules, sorted by place. Each thread takes the next rule until none is left.
-fn check(tree: &Tree) -> Vec<Finding> {
-    let next = AtomicUsize::new(0);
-    let take_rules = || {
-        let mut findings = Vec::new();
-        // Relaxed: the number stands alone, and each thread gets another one.
-        while let Some(rule) = RULES.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut report = Report {
-                rule: rule.id,
-                findings: &mut findings,
-            };
-            (rule.check)(tree, &mut report);
+/// Directories of one machine, and hosts from which packages come, in halves so that this file does not contain them.
+const PLACES: [&str; 3] = [
+    concat!("/wo", "rk"),
+    concat!("/ro", "ot"),
+    concat!("/ho", "me/"),
+];
+const REGISTRIES: [&str; 4] = [
+    concat!("crates", ".io"),
+    concat!("py", "pi.org"),
+    concat!("npm", "js."),
+    concat!("deb.deb", "ian.org"),
+];
+
+fn machines(tree: &Tree, report: &mut Report<'_>) {
+    for file in tree
+        .files
+        .iter()
+        .filter(|file| !file.path.ends_with("Cargo.lock"))
+    {
+        for (number, line) in file.lines() {
+            if PLACES.iter().any(|place| names(line, place)) {
+                report.error(
+                    &file.path,
+                    number,
+                    "a path of one machine",
+                    "write it relative to the checkout",
+                );
+            }
+            let lower = line.to_lowercase();
+            if REGISTRIES.iter().any(|host| lower.contains(host)) {
+                report.error(
+                    &file.path,
+                    number,
+                    "the host of a package registry",
+                    "name the package alone",
+                );
+            }
         }
-        findings
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut findings: Vec<Finding> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take_rules)).collect();
-        handles
-            .into_iter()
-            .flat_map(|handle| handle.join().expect("no rule panics"))
-            .collect()
-    });
-    findings.sort();
-    findings
+    }
+}
+
+/// Returns true if a path in `line` begins with `place`; inside a longer path it is just a name.
+fn names(line: &str, place: &str) -> bool {
+    let is_part = |letter: char| tree::is_word(letter) || ".-/*}".contains(letter);
+    line.match_indices(place).any(|(at, _)| {
+        let after = line[at + place.len()..].chars().next();
+        let fits = match after {
+            Some(letter) if place.ends_with('/') => letter.is_ascii_alphanumeric(),
+            after => after.is_none_or(|letter| !tree::is_word(letter) && letter != '-'),
+        };
+        fits && !line[..at].ends_with(is_part)
+    })
 }
 
 #[cfg(test)]
 mod samples {
-    //! The check of one rule on one file, for the tests of the rules.
-
     use super::{Report, Tree};
 
-    /// The result of [`lines`] when there are no findings.
-    pub(super) const CLEAN: [usize; 0] = [];
-
-    /// Returns the lines in which `rule` finds a fault if the file at `path` contains `text`.
-    pub(super) fn lines(rule: fn(&Tree, &mut Report<'_>), path: &str, text: &str) -> Vec<usize> {
-        of_tree(rule, &[(path, text)])
-            .into_iter()
-            .map(|(_, line)| line)
-            .collect()
-    }
-
-    /// Returns the places in `files` in which `rule` finds a fault.
-    pub(super) fn of_tree(
-        rule: fn(&Tree, &mut Report<'_>),
-        files: &[(&str, &str)],
-    ) -> Vec<(String, usize)> {
-        of(rule, &Tree::of(files))
-    }
-
-    /// Returns the places in `tree` in which `rule` finds a fault.
-    pub(super) fn of(rule: fn(&Tree, &mut Report<'_>), tree: &Tree) -> Vec<(String, usize)> {
+    /// Returns the lines in which `rule` finds a fault in `files`.
+    pub(super) fn lines(rule: fn(&Tree, &mut Report<'_>), files: &[(&str, &str)]) -> Vec<usize> {
         let mut findings = Vec::new();
-        let mut report = Report {
-            rule: "X1",
-            findings: &mut findings,
-        };
-        rule(tree, &mut report);
-        findings
-            .into_iter()
-            .map(|finding| (finding.path, finding.line))
-            .collect()
+        rule(
+            &Tree::of(files),
+            &mut Report {
+                rule: "X1",
+                findings: &mut findings,
+            },
+        );
+        findings.into_iter().map(|(_, line, _)| line).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Tree, check};
+    use super::samples::lines;
+    use super::{PLACES, REGISTRIES, machines, mutants, structure, workspace_lints};
 
     #[test]
-    fn a_finding_names_place_rule_and_remedy() {
-        let tree = Tree::of(&[("docs/SUMMARY.md", "# Title\n\n[a](b.md)\n")]);
-        let shown: Vec<String> = check(&tree).iter().map(ToString::to_string).collect();
-        assert_eq!(
-            shown,
-            ["docs/SUMMARY.md:3: [H5] the link b.md leads nowhere: \
-                 write the path of a tracked file, relative to this one, and the name of a heading"]
-        );
+    fn paths_of_a_machine_and_registries_are_found() {
+        let [work, root, homes] = PLACES;
+        for bad in [
+            format!("see {work}/main"),
+            format!("`{root}`"),
+            format!("cd {root}/x"),
+            format!("\"{homes}anna\""),
+            format!("https://{}/x", REGISTRIES[0]),
+        ] {
+            assert_eq!(lines(machines, &[("a.txt", &bad)]), [1], "{bad}");
+            assert_eq!(lines(machines, &[("Cargo.lock", &bad)]), [0; 0]);
+        }
+        for good in [
+            format!("src{work}/main"),
+            format!("{work}ers"),
+            format!("{work}-queue"),
+            format!("{homes}<name>"),
+            format!("https://host{homes}anna"),
+        ] {
+            assert_eq!(lines(machines, &[("a.txt", &good)]), [0; 0], "{good}");
+        }
     }
 
     #[test]
-    fn a_clean_tree_has_no_findings() {
-        let tree = Tree::of(&[
-            ("README.md", "# Tickless\n\nSee [the map](docs/map.md).\n"),
-            ("docs/map.md", "# Map\n"),
-            ("docs/SUMMARY.md", "# Book\n\n[map](map.md)\n"),
-            (
-                "crates/tickless-core/src/lib.rs",
-                "//! Timers.\n#![no_std]\n\nfn nothing() {}\n",
+    fn a_package_without_the_lints_of_the_workspace_is_found() {
+        let package = "[package]\nname = \"a\"\n";
+        for (more, found) in [
+            ("", 1),
+            ("[lints]\nworkspace = true\n", 0),
+            ("[lints.rust]\na = \"allow\"\n", 1),
+            ("[workspace]\n", 0),
+        ] {
+            let text = format!("{package}{more}");
+            assert_eq!(
+                lines(workspace_lints, &[("crates/a/Cargo.toml", &text)]).len(),
+                found,
+                "{more}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_circle_and_a_stale_patch_are_found() {
+        let circle = [
+            ("crates/a/Cargo.toml", "[package]"),
+            ("crates/a/src/lib.rs", "mod b; mod c;"),
+            ("crates/a/src/b.rs", "pub struct B(crate::c::C);"),
+            ("crates/a/src/c.rs", "pub struct C(crate::b::B);"),
+        ];
+        assert_eq!(lines(structure, &circle), [1]);
+        let patch = "--- a/x.rs\n+++ b/x.rs\n@@ -1,1 +1,1 @@\n-gone\n+here\n";
+        assert_eq!(
+            lines(
+                mutants,
+                &[("x.rs", "a\n"), ("xtask/mutants/x.rs.patch", patch)]
             ),
-        ]);
-        assert_eq!(check(&tree), []);
+            [1]
+        );
     }
 }

@@ -93,7 +93,7 @@ fn names_component(line: &str, component: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{names_component, names_toolchain};
+    use super::names_toolchain;
 
     #[test]
     fn a_toolchain_is_known_on_any_host_but_not_by_a_longer_name() {
@@ -111,16 +111,6 @@ mod tests {
         assert!(!names_toolchain(
             "stable-x86_64-unknown-linux-gnu",
             "nightly"
-        ));
-    }
-
-    #[test]
-    fn a_component_is_known_with_and_without_its_host() {
-        assert!(names_component("miri-x86_64-unknown-linux-gnu", "miri"));
-        assert!(names_component("rust-src", "rust-src"));
-        assert!(!names_component(
-            "rust-std-x86_64-unknown-linux-gnu",
-            "rust-src"
         ));
     }
 }

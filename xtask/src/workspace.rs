@@ -1,6 +1,8 @@
 //! The workspace according to `cargo metadata`, with the parts that the tasks need.
 
-use std::collections::{BTreeMap, BTreeSet};
+#[cfg(test)]
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -21,9 +23,9 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) version: String,
     #[cfg(test)]
     pub(crate) rust_version: Option<String>,
+    #[cfg(test)]
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
     targets: Vec<Target>,

@@ -22,6 +22,7 @@
 //!
 //! In models (`--cfg loom`) the crate consists of the handshake of the POSIX timers alone, because the library below
 //! has no public interface there.
+#![expect(unsafe_code, reason = "C passes pointers (decision 60)")]
 
 #[cfg(not(loom))]
 pub mod clock;

@@ -99,6 +99,10 @@
 //! ([`sync`]), which the program provides to the crate `critical-section`.
 //!
 //! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `laboratory/docs/spec`.
+#![expect(
+    unsafe_code,
+    reason = "the pointers of the library stand here, under Miri and loom (decision 3)"
+)]
 #![no_std]
 #![deny(rustdoc::broken_intra_doc_links)]
 

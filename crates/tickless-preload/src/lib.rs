@@ -18,6 +18,7 @@
 //! - `timer_settime`, `timer_gettime`, `timer_getoverrun` and the sleeps may be called in signal handlers: the C
 //!   library's functions are looked up when this library is loaded, not when they are first called.
 //! - **Next**: an address in `Next` is zero, or the address of the C library's function of that name.
+#![expect(unsafe_code, reason = "C passes pointers (docs/capi.md)")]
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -74,6 +74,10 @@
 //! deadline. While timers are pending, the expiry thread checks once in 10 ms at most whether the runtime is late.
 //! [`Stats::reactor_expired`](crate::Stats::reactor_expired) counts the timers that the runtimes fired, and
 //! [`fallback_expired`](crate::Stats::fallback_expired) the timers that the expiry thread fired in their place.
+#![cfg_attr(
+    unix,
+    expect(unsafe_code, reason = "a host calls its system (decision 3)")
+)]
 
 use std::any::Any;
 use std::fmt;

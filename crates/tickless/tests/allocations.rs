@@ -3,6 +3,7 @@
 //! The file has one test, so that nothing else runs while allocations are counted. The first use is not counted: a
 //! thread gets its base with its first timer, and the first timer of the process starts the expiry thread and measures
 //! the clock.
+#![expect(unsafe_code, reason = "the test counts what is allocated")]
 
 mod support;
 

@@ -2,6 +2,7 @@
 //! system.
 //!
 //! `cargo xtask check --only wine` runs this for Windows. An operation that a host cannot do is an error of the kind `Unsupported`.
+#![cfg_attr(windows, expect(unsafe_code, reason = "the test calls the system"))]
 
 use std::future::Future;
 use std::io::Write as _;

@@ -1,6 +1,7 @@
 //! Tests of a process that ends by `exit` in foreign code that the library calls, while an exit handler uses timers.
 //!
 //! Each test has a process of its own, whose exit code says that the handler has finished.
+#![expect(unsafe_code, reason = "the test calls the system")]
 
 mod support;
 

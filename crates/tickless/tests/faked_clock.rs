@@ -3,6 +3,7 @@
 //!
 //! The tests check that sleeps end, and that no sleep is early by the clock that the program reads.
 // The portable host has no kernel's clock to disagree with; with 32 bits the library reads the clock by another name.
+#![expect(unsafe_code, reason = "the test calls the system")]
 #![cfg(all(not(portable_host), target_pointer_width = "64"))]
 
 mod support;

@@ -2,6 +2,7 @@
 //!
 //! A fork copies one thread, and every lock in its present state, even if another thread holds the lock. So each test
 //! has a process of its own in which nothing else runs, and each forked child ends by [`leave`].
+#![expect(unsafe_code, reason = "the test calls the system")]
 #![cfg(not(portable_host))] // The portable host has no handlers of forks.
 
 mod support;

@@ -2,6 +2,7 @@
 //! call returns an error when it is made, or works without the call. The library neither panics nor hangs.
 //!
 //! Each pair of a call and a use has a process of its own, and an alarm ends the process if it hangs.
+#![expect(unsafe_code, reason = "the test calls the system")]
 
 mod support;
 

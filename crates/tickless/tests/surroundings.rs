@@ -3,6 +3,10 @@
 //! environments, and no timer is early or lost.
 //!
 //! Each test has a process of its own in such an environment, or is skipped by name if the environment cannot be made.
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "the test calls the system")
+)]
 
 mod support;
 

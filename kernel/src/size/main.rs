@@ -4,7 +4,7 @@
 //! kernel calls is called by a function here, and the first function, `_start`, refers to these functions. So the
 //! linker keeps the code that they need and nothing else. The feature `size` has the entry points of exact timers;
 //! `size-wheel` adds those of coarse timers, `size-hierarchy` those that move coarse timers between CPUs and stop
-//! ticks. `cargo xtask kernel --sizes` builds and measures all three.
+//! ticks. `kernel/size.sh` builds and measures all three.
 //!
 //! # Safety
 //!

@@ -1,4 +1,5 @@
 //! Queries of the available memory and of the memory that this process has allocated.
+#![expect(unsafe_code, reason = "it counts what is allocated (docs/testing.md)")]
 
 use std::fs;
 

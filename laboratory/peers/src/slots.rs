@@ -7,6 +7,7 @@
 //!
 //! *Pinned*: the slice is allocated once and neither grows nor is taken apart, so no element moves before it is dropped
 //! in its place. [`Slots`] returns only pinned references.
+#![expect(unsafe_code, reason = "C libraries get pointers (docs/testing.md)")]
 
 use std::pin::Pin;
 

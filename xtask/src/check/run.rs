@@ -99,11 +99,6 @@ impl<'r> Run<'r> {
     pub(super) fn show_at_the_end(&mut self, what: String, output: String) {
         self.causes.push((what, output));
     }
-
-    /// Prints a text that is neither a result nor a skip.
-    pub(super) fn note(&self, text: &str) {
-        println!("   {text}");
-    }
 }
 
 /// The end of the output of a line, and what each failed test printed.

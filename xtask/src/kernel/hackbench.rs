@@ -250,18 +250,7 @@ fn figures(report: &str) -> Option<[u64; FIGURES.len()]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        ALL, BYTES, NO_TICK, Runs, WAYS, figures, filled, parsed, spread, without_machine,
-    };
-
-    #[test]
-    fn a_line_of_the_kernel_is_read_and_a_foreign_one_is_not() {
-        let line = "8, all of them, 1654, 1171, 3, 3, 0, 0, 5491";
-        let figures = [1654, 1171, 3, 3, 0, 0, 5491];
-        assert_eq!(parsed(line), Some(((8, ALL), figures)));
-        assert_eq!(parsed("8, some of them, 1, 2, 3, 4, 5, 6, 7"), None);
-        assert_eq!(parsed("8, all of them, 1, 2"), None);
-    }
+    use super::{WAYS, filled};
 
     #[test]
     fn each_word_in_braces_is_replaced() {
@@ -270,34 +259,5 @@ mod tests {
         let text = filled(body, 16, 2, WAYS[1].1);
         assert!(!text.contains(['{', '}']), "{text}");
         assert!(text.contains("messages = 1002") && text.contains("work = \"164 ns\""));
-    }
-
-    #[test]
-    fn a_report_gives_the_figures() {
-        let report = r#"{"outcome": {"series": {"finish": {"max": 5491000000}}, "counts": {"switches": 9,
-            "picked_again": 1, "exact_starts": 8, "exact_in_place": 3, "exact_filed_early": 2, "exact_far_in_slot": 1,
-            "device_writes": 4, "interrupts": 5, "spurious": 7}}}"#;
-        assert_eq!(figures(report), Some([10, 8, 6, 4, 5, 7, 5491]));
-        assert_eq!(figures("{}"), None);
-    }
-
-    #[test]
-    fn the_tick_of_the_simulated_machine_is_not_the_kernels() {
-        let mut runs = Runs::new();
-        for bytes in BYTES {
-            for (way, _) in WAYS {
-                let own = if way == NO_TICK { 0 } else { 1_000 };
-                runs.insert((bytes, way), vec![[9, own + 2, own + 1, own + 3, 0, 0, 70]]);
-            }
-        }
-        without_machine(&mut runs);
-        assert_eq!(runs[&(8, ALL)], [[9, 1_000, 1_000, 1_000, 0, 0, 70]]);
-        assert_eq!(runs[&(8, NO_TICK)], [[9, 0, 0, 0, 0, 0, 70]]);
-    }
-
-    #[test]
-    fn a_spread_is_the_median_with_its_ends() {
-        let runs = [[3; 7], [1; 7], [2; 7]];
-        assert_eq!(spread(&runs, 0), [2, 1, 3]);
     }
 }

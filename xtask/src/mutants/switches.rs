@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::patches::SWITCHES;
 use crate::files;
-use crate::tidy::scan::Scan;
+use crate::tidy::tree::code_of;
 
 const SOURCE: &str = SWITCHES.0;
 const LIST: &str = "const NAMES: &[&str] = &[";
@@ -21,7 +21,7 @@ pub(super) fn names(root: &Path) -> Result<Vec<String>, String> {
 /// Returns the literals of the list in `source`.
 fn names_in(source: &str) -> Vec<String> {
     // The scan blanks the literals but keeps their quotes, so these tell where the literals are.
-    let code = Scan::new(source).code;
+    let code = code_of(source);
     let Some(start) = code.find(LIST).map(|offset| offset + LIST.len()) else {
         return Vec::new();
     };

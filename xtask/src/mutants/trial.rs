@@ -10,12 +10,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::VARIABLE;
 use crate::workspace::Program;
 
 /// The time limit of the host's own waits, in seconds. It is far more than any test of the host needs, and less than
 /// the limit of the host by itself.
 const HOST_PATIENCE: &str = "15";
+
+/// The environment variable that names the switch to arm.
+const VARIABLE: &str = "TICKLESS_MUTANT";
+
+/// Runs a suite with this switch armed, or with none, as one of the trials that run at the same time.
+pub(super) type Trial<'r> = Box<dyn Fn(Option<&str>, usize) -> Result<Outcome, String> + Sync + 'r>;
 
 /// The result of a run of the tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,20 +172,7 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use super::{Outcome, Program, Settings, first_failure, try_program, unfinished};
-
-    #[test]
-    fn the_transcript_tells_failures_and_breaks_apart() {
-        let passed = "running 2 tests\ntest a ... ok\ntest b - should panic ... ok\n";
-        assert_eq!((first_failure(passed), unfinished(passed)), (None, None));
-        let failed = "test a ... ok\ntest b::c - should panic ... FAILED\ntest d ... FAILED\n";
-        assert_eq!(first_failure(failed), Some("b::c"));
-        let broken = "test a ... ok\ntest b::c ... ";
-        assert_eq!(
-            (first_failure(broken), unfinished(broken)),
-            (None, Some("b::c"))
-        );
-    }
+    use super::{Outcome, Program, Settings, try_program};
 
     /// A shell script that takes the place of a test program.
     struct Script(PathBuf);

@@ -131,7 +131,7 @@ impl Modules {
             ..Module::default()
         });
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
-            if let Some(name) = defined(item) {
+            for name in defined(item) {
                 let is_everywhere = matches!(item, Item::Macro(_)) && has(item, "macro_export");
                 let place = if is_everywhere { 0 } else { index };
                 self.modules[place].items.insert(name, file);
@@ -333,22 +333,56 @@ fn paths_in(tokens: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Returns the name under which other modules can import the definition in `item`.
-fn defined(item: &Item) -> Option<String> {
+/// Returns the names under which other modules can import what `item` defines. What stands in the braces of a macro is
+/// read as its tokens: `pin_project! { pub struct Sleep { .. } }` defines `Sleep`.
+fn defined(item: &Item) -> Vec<String> {
     let name = match item {
         Item::Const(item) => &item.ident,
         Item::Enum(item) => &item.ident,
         Item::Fn(item) => &item.sig.ident,
-        Item::Macro(item) => item.ident.as_ref()?,
+        Item::Macro(item) => match &item.ident {
+            Some(ident) => ident,
+            None => return defined_in(&item.mac.tokens.to_string()),
+        },
         Item::Static(item) => &item.ident,
         Item::Struct(item) => &item.ident,
         Item::Trait(item) => &item.ident,
         Item::TraitAlias(item) => &item.ident,
         Item::Type(item) => &item.ident,
         Item::Union(item) => &item.ident,
-        _ => return None,
+        _ => return Vec::new(),
     };
-    Some(name.to_string())
+    vec![name.to_string()]
+}
+
+/// Returns the names of the items among tokens, written with spaces between them, and of the projections that
+/// `pin_project!` makes.
+fn defined_in(tokens: &str) -> Vec<String> {
+    const KEYWORDS: [&str; 8] = [
+        "const", "enum", "fn", "static", "struct", "trait", "type", "union",
+    ];
+    let spaced = tokens
+        .replace(['{', '(', '['], " { ")
+        .replace(['}', ')', ']'], " } ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let (mut found, mut depth) = (Vec::new(), 0_usize);
+    for (index, word) in words.iter().enumerate() {
+        let before = |back: usize| index.checked_sub(back).map_or("", |at| words[at]);
+        match *word {
+            "{" => depth += 1,
+            "}" => depth = depth.saturating_sub(1),
+            name => {
+                let is_item = depth == 0 && KEYWORDS.contains(&before(1));
+                let is_projection =
+                    depth == 1 && before(1) == "=" && before(2).starts_with("project");
+                if is_item || is_projection {
+                    let end = name.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+                    found.push(name[..end.unwrap_or(name.len())].to_owned());
+                }
+            }
+        }
+    }
+    found
 }
 
 fn attributes(item: &Item) -> &[Attribute] {
@@ -510,13 +544,19 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_taken_for_paths_where_they_look_like_some() {
+    fn what_stands_in_a_macro_is_seen() {
+        let tokens =
+            "# [project = P] pub struct S < T > { a : u8 , struct_b : c } fn f () { fn g () {} }";
+        assert_eq!(super::defined_in(tokens), ["P", "S", "f"]);
+        let path = |words: &[&str]| {
+            words
+                .iter()
+                .map(|&word| word.to_owned())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             paths_in("x , crate :: a::B , 1"),
-            [
-                vec!["x".to_owned()],
-                vec!["crate".into(), "a".into(), "B".into()]
-            ]
+            [path(&["x"]), path(&["crate", "a", "B"])]
         );
     }
 }

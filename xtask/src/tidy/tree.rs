@@ -1,26 +1,37 @@
-//! The files that the rules check, and the rules about which files exist.
+//! The files that the rules check, and what is code in them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::Report;
-use super::scan::Scan;
 use crate::files;
 
 /// The text files of a checkout, read once for all rules.
 pub(super) struct Tree {
-    files: Vec<File>,
+    pub(super) files: Vec<File>,
     /// All paths, including those of files that are not text.
     paths: BTreeSet<String>,
 }
 
 /// One text file.
-pub(super) struct File {
+pub(crate) struct File {
     /// The path of the file, relative to the root, with `/` between the parts.
     pub(super) path: String,
     pub(super) text: String,
-    /// The parts of the file's text, if it is Rust.
-    scan: Option<Scan>,
+    /// The code, if it is Rust (see [`code_of`]).
+    pub(super) code: Option<String>,
+}
+
+/// The receiver of a rule's findings.
+pub(super) struct Report<'r> {
+    pub(super) rule: &'static str,
+    pub(super) findings: &'r mut Vec<(String, usize, String)>,
+}
+
+impl Report<'_> {
+    pub(super) fn error(&mut self, path: &str, line: usize, message: impl AsRef<str>, hint: &str) {
+        let text = format!("[{}] {}: {hint}", self.rule, message.as_ref());
+        self.findings.push((path.to_owned(), line, text));
+    }
 }
 
 impl Tree {
@@ -35,9 +46,10 @@ impl Tree {
                 found.push(File::new(path, text));
             }
         }
+        let paths = paths.into_iter().collect();
         Ok(Self {
             files: found,
-            paths: paths.into_iter().collect(),
+            paths,
         })
     }
 
@@ -52,156 +64,190 @@ impl Tree {
         }
     }
 
-    pub(super) fn files(&self) -> &[File] {
-        &self.files
-    }
-
     pub(super) fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Returns the files whose names end in `.extension`.
-    pub(super) fn with_extension<'t>(
-        &'t self,
-        extension: &'t str,
-    ) -> impl Iterator<Item = &'t File> {
+    /// Returns the files whose names end in `end`.
+    pub(super) fn ending<'t>(&'t self, end: &'t str) -> impl Iterator<Item = &'t File> {
         self.files
             .iter()
-            .filter(move |file| file.extension() == Some(extension))
-    }
-
-    /// Returns the Rust files with their code and comments.
-    pub(super) fn rust(&self) -> impl Iterator<Item = (&File, &Scan)> {
-        self.files
-            .iter()
-            .filter_map(|file| Some((file, file.scan.as_ref()?)))
+            .filter(move |file| file.path.ends_with(end))
     }
 
     /// Returns true if `path` is a file, or a directory that contains files.
     pub(super) fn contains(&self, path: &str) -> bool {
-        let path = path.trim_end_matches('/');
         let inside = format!("{path}/");
+        let mut below = self.paths.range(inside.clone()..);
         path.is_empty()
             || self.paths.contains(path)
-            || self
-                .paths
-                .range(inside.clone()..)
-                .next()
-                .is_some_and(|first| first.starts_with(&inside))
+            || below.next().is_some_and(|first| first.starts_with(&inside))
     }
-}
-
-/// Returns the offset in the Rust file at `path` after which everything is tests.
-pub(super) fn tests_of(path: &str, text: &str) -> usize {
-    File::new(path, text.into()).tests_from()
 }
 
 impl File {
-    fn new(path: &str, text: String) -> Self {
-        let mut file = Self {
+    pub(crate) fn new(path: &str, text: String) -> Self {
+        let code = path.ends_with(".rs").then(|| code_of(&text));
+        Self {
             path: path.into(),
             text,
-            scan: None,
-        };
-        if file.extension() == Some("rs") {
-            file.scan = Some(Scan::new(&file.text));
+            code,
         }
-        file
-    }
-
-    /// Returns the offset after which everything is tests: the end of the file, the beginning of the tests at its end,
-    /// or the beginning of the file.
-    pub(super) fn tests_from(&self) -> usize {
-        let path = format!("/{}", self.path);
-        let is_tests = ["/tests.rs", "/model.rs"]
-            .iter()
-            .any(|end| path.ends_with(end));
-        if is_tests || path.contains("/tests/") {
-            return 0;
-        }
-        let inline = self.scan.as_ref().and_then(|scan| inline_tests(&scan.code));
-        inline.unwrap_or(self.text.len())
-    }
-
-    /// Returns the parts of the file's text, if it is Rust.
-    pub(super) const fn scan(&self) -> Option<&Scan> {
-        self.scan.as_ref()
-    }
-
-    pub(super) fn extension(&self) -> Option<&str> {
-        Path::new(&self.path).extension()?.to_str()
     }
 
     /// Returns the lines, counted from one.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
     }
-}
 
-/// Returns the offset of the module of tests inside the file with this code.
-fn inline_tests(code: &str) -> Option<usize> {
-    let mut from = 0;
-    let mut attribute = None;
-    for line in code.split_inclusive('\n') {
-        if line.starts_with("#[cfg(") && line.contains("test") {
-            attribute = attribute.or(Some(from));
-        } else if !line.starts_with('#') {
-            if line.contains("mod ") && line.contains('{') && attribute.is_some() {
+    /// Returns what is written for people, at its place: a page, or the comments and texts of a program.
+    pub(super) fn prose(&self) -> String {
+        let Some(code) = &self.code else {
+            return self.text.clone();
+        };
+        let pairs = self.text.bytes().zip(code.bytes());
+        let prose = pairs.map(|(byte, code)| {
+            if [b' ', b'\n'].contains(&code) {
+                byte
+            } else {
+                b' '
+            }
+        });
+        String::from_utf8(prose.collect()).expect("whole characters are code")
+    }
+
+    /// Returns the offset after which everything is tests: the end of the file, the beginning of the tests at its end,
+    /// or the beginning of the file.
+    pub(crate) fn tests_from(&self) -> usize {
+        let path = format!("/{}", self.path);
+        if path.ends_with("/tests.rs") || path.ends_with("/model.rs") || path.contains("/tests/") {
+            return 0;
+        }
+        let (mut from, mut attribute) = (0, None);
+        for line in self.code.iter().flat_map(|code| code.split_inclusive('\n')) {
+            if line.starts_with("#[cfg(") && line.contains("test") {
+                attribute = attribute.or(Some(from));
+            } else if !line.starts_with('#')
+                && let Some(attribute) = attribute.take()
+                && line.contains("mod ")
+                && line.contains('{')
+            {
                 return attribute;
             }
-            attribute = None;
+            from += line.len();
         }
-        from += line.len();
-    }
-    None
-}
-
-/// H2: checks that each package inherits the lints of the workspace, because a package that forgets `[lints]` has none
-/// of them.
-pub(super) fn workspace_lints(tree: &Tree, report: &mut Report<'_>) {
-    for file in tree.with_extension("toml") {
-        let has = |wanted: &str| file.lines().any(|(_, line)| line.trim() == wanted);
-        let is_package = file.path.ends_with("Cargo.toml") && has("[package]");
-        // A package that is a workspace of its own has no lints to take.
-        if is_package && !has("[workspace]") && !has_workspace_lints(&file.text) {
-            report.error(
-                &file.path,
-                1,
-                "the package has lints of its own or none",
-                "add [lints] with workspace = true",
-            );
-        }
+        self.text.len()
     }
 }
 
-fn has_workspace_lints(manifest: &str) -> bool {
-    let mut lines = manifest.lines().map(str::trim);
-    lines.any(|line| line == "[lints]") && lines.next() == Some("workspace = true")
+/// Returns true if `letter` can be part of an identifier.
+pub(crate) fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+/// Returns the source with spaces in place of comments and of the contents of literals, byte for byte: a place in the
+/// copy is the same place in the file.
+pub(crate) fn code_of(source: &str) -> String {
+    let mut code = source.as_bytes().to_vec();
+    let mut at = 0;
+    while let Some(first) = source[at..].chars().next() {
+        let Some((blank, length)) = no_code(&source[at..], source[..at].ends_with(is_word)) else {
+            at += first.len_utf8();
+            continue;
+        };
+        for byte in &mut code[at + blank.start..at + blank.end] {
+            if *byte != b'\n' {
+                *byte = b' ';
+            }
+        }
+        at += length;
+    }
+    String::from_utf8(code).expect("only whole characters are blanked")
+}
+
+/// Returns the part to be blanked, and the length, of the comment or the literal with which `rest` begins.
+fn no_code(rest: &str, in_word: bool) -> Option<(std::ops::Range<usize>, usize)> {
+    let whole = |end: usize| Some((0..end, end));
+    if rest.starts_with("//") {
+        return whole(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if rest.starts_with("/*") {
+        // They nest.
+        let marks = rest.match_indices("/*").chain(rest.match_indices("*/"));
+        let mut marks: Vec<_> = marks.collect();
+        marks.sort_unstable();
+        let mut depth = 0;
+        for (at, mark) in marks {
+            depth += if mark == "/*" { 1 } else { -1 };
+            if depth == 0 {
+                return whole(at + 2);
+            }
+        }
+        return whole(rest.len());
+    }
+    let raw = ["r", "br", "cr"]
+        .into_iter()
+        .filter(|_| !in_word)
+        .find_map(|prefix| {
+            let after = rest.strip_prefix(prefix)?;
+            let hashes = after.len() - after.trim_start_matches('#').len();
+            after[hashes..]
+                .starts_with('"')
+                .then_some((prefix.len() + hashes + 1, hashes))
+        });
+    if let Some((start, hashes)) = raw {
+        let mark = format!("\"{}", "#".repeat(hashes));
+        let end = rest[start..]
+            .find(&mark)
+            .map_or(rest.len(), |at| start + at);
+        return Some((start..end, (end + mark.len()).min(rest.len())));
+    }
+    let quote = rest.chars().next()?;
+    let mut letters = rest.chars().skip(1);
+    let is_character = letters.next() == Some('\\') || letters.next() == Some('\'');
+    if quote != '"' && !(quote == '\'' && is_character) {
+        return None;
+    }
+    let mut escaped = false;
+    let end = rest.char_indices().skip(1).find(|&(_, letter)| {
+        let is_end = letter == quote && !escaped;
+        escaped = letter == '\\' && !escaped;
+        is_end
+    });
+    let end = end.map_or(rest.len(), |(at, _)| at);
+    Some((1..end, (end + 1).min(rest.len())))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Tree, workspace_lints};
-    use crate::tidy::samples::{CLEAN, lines};
+    use super::{File, code_of};
 
     #[test]
-    fn a_directory_is_there_when_a_file_is_in_it() {
-        let tree = Tree::of(&[("docs/map.md", ""), ("docs-old.md", "")]);
-        for there in ["docs/map.md", "docs", "docs/", ""] {
-            assert!(tree.contains(there), "{there}");
-        }
-        for missing in ["doc", "docs/ma", "map.md", "docs-old"] {
-            assert!(!tree.contains(missing), "{missing}");
+    fn comments_and_contents_of_literals_are_no_code() {
+        for (source, code) in [
+            (r#"a("x\"y", 'z')"#, r#"a("    ", ' ')"#),
+            (r##"b(r#"x"y"#)"##, r##"b(r#"   "#)"##),
+            (r#"c(b"x", br"y")"#, r#"c(b" ", br" ")"#),
+            (r"d('\'', b'\\')", "d('  ', b'  ')"),
+            ("\"unclosed", "\"        "),
+            (
+                "fn f<'a>(r: &'a str) { r#try(for_r) }",
+                "fn f<'a>(r: &'a str) { r#try(for_r) }",
+            ),
+            ("a // b\nc", "a     \nc"),
+            ("a /* b /* c */ d */ e", "a                   e"),
+            ("let url = \"x://y\"; b", "let url = \"     \"; b"),
+        ] {
+            assert_eq!(code_of(source), code, "{source}");
         }
     }
 
     #[test]
     fn tests_are_told_from_the_rest_by_path_and_by_module() {
-        let from = |path, text: &str| Tree::of(&[(path, text)]).files()[0].tests_from();
-        let text = "fn a() {}\n#[cfg(test)]\nmod tests {}\n";
+        let from = |path, text: &str| File::new(path, text.into()).tests_from();
         assert_eq!(
-            &text[from("src/a.rs", text)..],
-            "#[cfg(test)]\nmod tests {}\n"
+            from("src/a.rs", "fn a() {}\n#[cfg(test)]\nmod tests {}\n"),
+            10
         );
         assert_eq!(from("src/a.rs", "fn a() {}\n"), 10);
         for path in [
@@ -212,19 +258,5 @@ mod tests {
         ] {
             assert_eq!(from(path, "fn a() {}\n"), 0, "{path}");
         }
-    }
-
-    #[test]
-    fn a_package_without_the_lints_of_the_workspace_is_found() {
-        let package = "[package]\nname = \"a\"\n";
-        let with = format!("{package}\n[lints]\nworkspace = true\n");
-        let without = format!("{package}\n[lints.rust]\nunused = \"allow\"\n");
-        let alone = format!("{package}\n[workspace]\n");
-        let path = "crates/a/Cargo.toml";
-        assert_eq!(lines(workspace_lints, path, &with), CLEAN);
-        assert_eq!(lines(workspace_lints, path, &alone), CLEAN);
-        assert_eq!(lines(workspace_lints, path, package), [1]);
-        assert_eq!(lines(workspace_lints, path, &without), [1]);
-        assert_eq!(lines(workspace_lints, "Cargo.toml", "[workspace]\n"), CLEAN);
     }
 }

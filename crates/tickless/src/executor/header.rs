@@ -7,6 +7,10 @@
 //! cell and is dropped before that, at the end of its last poll or with its last `Runnable`. So the header of a
 //! `Runnable` stays in place as long as the `Runnable` is borrowed, and the header of a future as long as the future
 //! exists.
+#![expect(
+    unsafe_code,
+    reason = "tasks stand in cells of async-task (decision 28)"
+)]
 
 use std::fmt;
 use std::panic::Location;

@@ -8,6 +8,10 @@
 //!
 //! The *Worker Invariant*: the pointer in `OWN` was borrowed for a call of [`work_as`] that has not ended. When that
 //! call ends, also by a panic, it restores the previous pointer.
+#![expect(
+    unsafe_code,
+    reason = "tasks stand in cells of async-task (decision 28)"
+)]
 
 use std::cell::Cell;
 use std::mem;

@@ -1,4 +1,8 @@
 //! The spawning of a task: its cell, its worker and its first place in a queue.
+#![expect(
+    unsafe_code,
+    reason = "tasks stand in cells of async-task (decision 28)"
+)]
 
 use std::future::Future;
 use std::panic::Location;

@@ -1,4 +1,5 @@
 //! The memory barrier that the biased lock needs: one thread makes all other threads execute a barrier.
+#![expect(unsafe_code, reason = "a host calls its system (decision 3)")]
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;

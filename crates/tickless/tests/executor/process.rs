@@ -1,5 +1,6 @@
 //! Tests of an executor together with the rest of its process: bases that other threads used before, barriers, and
 //! signals.
+#![expect(unsafe_code, reason = "the test calls the system")]
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;

@@ -1,4 +1,5 @@
 //! Forks, for tests in processes of their own.
+#![expect(unsafe_code, reason = "the test calls the system")]
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 

@@ -1,4 +1,5 @@
 //! A filter that has the kernel refuse a system call, as sandboxes do.
+#![expect(unsafe_code, reason = "the test calls the system")]
 
 const fn step(code: u32, jump_if_not: u8, operand: u32) -> libc::sock_filter {
     #[expect(clippy::cast_possible_truncation, reason = "codes have 16 bits")]

@@ -11,6 +11,7 @@
 //! *Shared*: `new_shared` returned the queue of a [`Shared`]. Its maker calls `new_shared` and later `free`. Between
 //! these two calls one thread calls `now` and `arm`, another thread calls `cancel`, and the threads pass slots to each
 //! other through a channel.
+#![expect(unsafe_code, reason = "C libraries get pointers (docs/testing.md)")]
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;

@@ -6,6 +6,10 @@
 //! about two thirds more than [`read`].
 //!
 //! The counter exists only on 64-bit x86. There is none on other processors, in Miri and on the portable host.
+#![cfg_attr(
+    all(target_arch = "x86_64", not(any(miri, portable_host))),
+    expect(unsafe_code, reason = "a host calls its system (decision 3)")
+)]
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
 pub(crate) use x86::{read, read_ordered};

@@ -34,6 +34,7 @@
 //! the deadlines are on that clock ([`kernel_time`]).
 //!
 //! A fork is not supported while another thread uses the library for the first time in the life of the process.
+#![expect(unsafe_code, reason = "a host calls its system (decision 3)")]
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;

@@ -1,4 +1,5 @@
 //! The services for threads that the standard library provides.
+#![expect(unsafe_code, reason = "a host calls its system (decision 3)")]
 
 use std::cell::Cell;
 use std::convert::Infallible;

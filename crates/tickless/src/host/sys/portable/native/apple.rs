@@ -4,6 +4,7 @@
 //! [`std::time::Instant`] and stops while the machine sleeps. With `NOTE_ABSOLUTE` the timer fires at an absolute time;
 //! without `NOTE_MACHTIME` this would be a time of day, which can be set. `NOTE_CRITICAL` requests the least leeway
 //! that the system grants; the system delays an ordinary timer to fire it together with others.
+#![expect(unsafe_code, reason = "a host calls its system (decision 3)")]
 
 use std::sync::OnceLock;
 use std::time::Duration;

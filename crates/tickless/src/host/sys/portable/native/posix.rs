@@ -1,4 +1,5 @@
 //! Thread priorities by the calls of POSIX.
+#![expect(unsafe_code, reason = "a host calls its system (decision 3)")]
 
 use std::cell::Cell;
 use std::ffi::c_int;

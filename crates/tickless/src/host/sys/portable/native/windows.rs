@@ -9,6 +9,7 @@
 //! - *Owned*: a handle that is passed to a call belongs to an `OwnedHandle` or `BorrowedHandle`, and stays open for the
 //!   whole call.
 //! - An event loop's timer stays signalled until it is set again, so that the wait of its owner does not use it up.
+#![expect(unsafe_code, reason = "a host calls its system (decision 3)")]
 
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, FromRawHandle, OwnedHandle};
