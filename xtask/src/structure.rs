@@ -78,7 +78,6 @@ const STOREYS: &[Storey] = &[
 /// Circles that are still there: the crate, and how many. A circle that was opened is taken out.
 const CIRCLES: &[(&str, usize)] = &[
     ("cortex-m", 2),
-    ("crates/tickless", 1),
     ("laboratory/bench", 2),
     ("laboratory/cli", 3),
     ("laboratory/peers", 1),
