@@ -19,60 +19,25 @@ const IN_A_ROW: u32 = 3;
 /// The number of pairs of readings by which a clock is tied to the kernel's clock; the closest pair is taken.
 const TIES: u32 = 10_000;
 
-/// A clock that shows nanoseconds of the kernel's clock.
-trait Clock: Sync {
-    fn nanos(&self) -> i64;
-}
-
 fn kernel() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-struct Tickless;
+/// A function that reads a clock, in nanoseconds of the kernel's clock.
+type Read = Box<dyn Fn() -> i64 + Send + Sync>;
 
-impl Clock for Tickless {
-    #[inline]
-    fn nanos(&self) -> i64 {
-        tickless_core::time::Instant::from(tickless::time::Instant::now()).as_nanos()
-    }
-}
-
-/// A clock that only measures durations, tied to the kernel's clock.
-struct Tied<I> {
-    origin: I,
-    nanos: i64,
-    now: fn() -> I,
-    since: fn(I, I) -> Duration,
-}
-
-impl<I: Copy> Tied<I> {
-    fn new(now: fn() -> I, since: fn(I, I) -> Duration) -> Self {
-        let take = |_| {
-            let before = kernel();
-            let origin = now();
-            let behind = kernel();
-            (behind - before, origin, i64::midpoint(before, behind))
-        };
-        let ties = (0..TIES).map(take);
-        let (_, origin, nanos) = ties
-            .min_by_key(|(width, ..)| *width)
-            .unwrap_or_else(|| (0, now(), kernel()));
-        Self {
-            origin,
-            nanos,
-            now,
-            since,
-        }
-    }
-}
-
-impl<I: Copy + Sync> Clock for Tied<I> {
-    #[inline]
-    fn nanos(&self) -> i64 {
-        let since = (self.since)((self.now)(), self.origin);
-        self.nanos + i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-    }
+/// Ties a clock that only measures durations to the kernel's clock.
+fn tied<I: Copy + Send + Sync + 'static>(now: fn() -> I, since: fn(&I, I) -> Duration) -> Read {
+    let take = |_| {
+        let before = kernel();
+        let origin = now();
+        let behind = kernel();
+        (behind - before, origin, i64::midpoint(before, behind))
+    };
+    let closest = (0..TIES).map(take).min_by_key(|(width, ..)| *width);
+    let (_, origin, nanos) = closest.unwrap_or_else(|| (0, now(), kernel()));
+    Box::new(move || nanos + i64::try_from(since(&now(), origin).as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// The comparisons of one clock.
@@ -113,24 +78,16 @@ impl Tally {
 /// A clock, with the latest time that a thread published to the other threads.
 struct Subject {
     name: &'static str,
-    clock: Box<dyn Clock + Send>,
+    clock: Read,
     told: AtomicI64,
 }
 
 impl Subject {
-    fn new(name: &'static str, clock: impl Clock + Send + 'static) -> Self {
-        Self {
-            name,
-            clock: Box::new(clock),
-            told: AtomicI64::new(i64::MIN),
-        }
-    }
-
     fn read(&self, tally: &mut Tally) {
         // Acquire, and Release below: what a thread told was read before this reading begins.
         let told = self.told.load(Ordering::Acquire);
         let before = kernel();
-        let now = self.clock.nanos();
+        let now = (self.clock)();
         let behind = kernel();
         self.told.fetch_max(now, Ordering::AcqRel);
         tally.backwards += u64::from(now < told);
@@ -140,31 +97,35 @@ impl Subject {
 
 /// Returns the clocks to compare. The kernel's own clock is among them and shows the error of the comparison itself.
 fn subjects() -> [Subject; 5] {
-    [
-        Subject::new("tickless::time::Instant", Tickless),
-        Subject::new(
+    let clocks: [(_, Read); 5] = [
+        (
+            "tickless::time::Instant",
+            Box::new(|| {
+                tickless_core::time::Instant::from(tickless::time::Instant::now()).as_nanos()
+            }),
+        ),
+        (
             "std::time::Instant",
-            Tied::new(Instant::now, |later, earlier| later.duration_since(earlier)),
+            tied(Instant::now, Instant::duration_since),
         ),
-        Subject::new(
+        (
             "quanta",
-            Tied::new(quanta::Instant::now, |later, earlier| {
-                later.duration_since(earlier)
-            }),
+            tied(quanta::Instant::now, quanta::Instant::duration_since),
         ),
-        Subject::new(
+        (
             "fastant",
-            Tied::new(fastant::Instant::now, |later, earlier| {
-                later.duration_since(earlier)
-            }),
+            tied(fastant::Instant::now, fastant::Instant::duration_since),
         ),
-        Subject::new(
+        (
             "minstant",
-            Tied::new(minstant::Instant::now, |later, earlier| {
-                later.duration_since(earlier)
-            }),
+            tied(minstant::Instant::now, minstant::Instant::duration_since),
         ),
-    ]
+    ];
+    clocks.map(|(name, clock)| Subject {
+        name,
+        clock,
+        told: AtomicI64::new(i64::MIN),
+    })
 }
 
 /// Compares the clocks for `seconds` seconds, and prints the result.

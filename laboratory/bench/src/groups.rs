@@ -10,9 +10,7 @@ use crate::harness::{Group, Options};
 
 mod behind_sleeps;
 mod clock;
-mod combined;
 mod delay_queue;
-mod enqueue;
 pub(crate) mod executor;
 mod handover;
 mod lateness;
@@ -20,7 +18,6 @@ mod locks;
 mod poll;
 mod restart;
 mod sleep;
-mod time_api;
 mod wheel;
 
 /// A function that takes each group as soon as it is measured.
@@ -32,23 +29,16 @@ pub(crate) type Measure = fn(&Options, Sink<'_>);
 /// All sets of groups, by name.
 pub(crate) const ALL: &[(&str, Measure)] = &[
     ("restart-in-place", restart::in_place),
-    ("restart-with-a-move", restart::with_a_move),
-    ("restart-steadily", restart::steadily),
     ("sleep", sleep::arm_and_cancel),
     ("reset", sleep::reset),
     ("reset-behind-sleeps", behind_sleeps::measure),
     ("timeout-ready", sleep::timeout_ready),
-    ("two-threads", sleep::two_threads),
-    ("time-api", time_api::measure),
     ("handover", handover::measure),
     ("poll", poll::measure),
     ("base-lock", locks::measure),
     ("wheel-arm-and-delete", wheel::arm_and_delete),
-    ("wheel-rearm-in-slot", wheel::rearm_in_slot),
     ("wheel-expire", wheel::expire),
     ("clock", clock::measure),
-    ("combined", combined::measure),
-    ("enqueue", enqueue::measure),
     ("executor", executor::measure),
     ("delay-queue", delay_queue::measure),
     ("lateness", lateness::measure),

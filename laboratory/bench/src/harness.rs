@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use tickless_peers::Spread;
+
 /// The number of rounds and operations to measure.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -16,26 +18,6 @@ impl Options {
             (operations / 100).max(10)
         } else {
             operations
-        }
-    }
-}
-
-/// The median and the spread of the rounds.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-        Self {
-            median: at(values.len() / 2),
-            min: at(0),
-            max: at(values.len().saturating_sub(1)),
         }
     }
 }
@@ -55,6 +37,14 @@ pub(crate) struct Row {
 /// A measured subject: its name, and a function that is called once a round and returns the nanoseconds for one
 /// operation.
 pub(crate) type Subject<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
+
+/// Makes a list of subjects: `subjects! { NAME => MEASUREMENT, ... }`.
+macro_rules! subjects {
+    ($($name:expr => $measure:expr),+ $(,)?) => {
+        vec![$(($name, Box::new(|| $measure) as Box<dyn FnMut() -> f64 + '_>)),+]
+    };
+}
+pub(crate) use subjects;
 
 /// A promised limit to a figure.
 #[derive(Debug)]
@@ -103,6 +93,15 @@ impl Group {
                 }
             }
         }
+        Self::of_rounds(operation, pending, measured)
+    }
+
+    /// Makes a group of figures that were measured already, round by round.
+    pub(crate) fn of_rounds(
+        operation: impl Into<String>,
+        pending: u64,
+        measured: Vec<(&'static str, Vec<f64>)>,
+    ) -> Self {
         Self {
             operation: operation.into(),
             pending,

@@ -1,5 +1,5 @@
-//! A host for benchmarks, with CPUs that have no device. The lock of a base is the lock of user space, and the first
-//! CPU owns the lock of its base. The figures do not include a host's own work, such as finding the current thread or
+//! A host for benchmarks, with one CPU that has no device. The lock of its base is the lock of user space, which the CPU
+//! owns. The figures do not include a host's own work, such as finding the current thread or
 //! the current tick.
 
 use std::cell::Cell;
@@ -15,39 +15,25 @@ use tickless_core::platform::{CpuId, Platform, Port, ThisCpu, Waiting};
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner, REBIAS_AFTER};
 
-/// A choice of the CPU for a coarse timer that may run on any CPU.
-pub(crate) trait Choice: 'static {
-    /// Returns the chosen CPU, or `None` for the CPU that arms the timer.
-    fn choose(&self) -> Option<CpuId>;
-}
-
-impl Choice for () {
-    #[inline]
-    fn choose(&self) -> Option<CpuId> {
-        None
-    }
-}
-
-/// The simulated CPUs; the benchmark runs as the first CPU.
-pub(crate) struct Host<C: Choice = ()> {
-    bases: Vec<OnceLock<CpuBase<Self>>>,
+/// One simulated CPU, on which the benchmark runs.
+pub(crate) struct Host {
+    base: OnceLock<CpuBase<Self>>,
     token: OnceLock<Owner>,
     /// The time that the clock shows.
     pub(crate) now: Cell<Instant>,
-    choice: C,
 }
 
-impl<C: Choice> Port for Host<C> {
+impl Port for Host {
     type Lock = BiasedLock<Linux>;
     type ExpiryLock = BiasedLock<Linux>;
     type Local = ();
 
     fn this_cpu(&self) -> Option<ThisCpu<'_, Self>> {
-        let (base, token) = (self.bases[0].get()?, self.token.get().copied());
+        let (base, token) = (self.base.get()?, self.token.get().copied());
         Some(ThisCpu { base, token })
     }
     fn base(&self, cpu: CpuId) -> Option<&CpuBase<Self>> {
-        self.bases.get(cpu.0 as usize)?.get()
+        self.base.get().filter(|_| cpu == CpuId(0))
     }
     fn now(&self) -> Instant {
         self.now.get()
@@ -58,37 +44,32 @@ impl<C: Choice> Port for Host<C> {
     fn kick(&self, _base: &CpuBase<Self>) {}
 }
 
-impl<C: Choice> Platform for Host<C> {
+impl Platform for Host {
     const WAITING: Waiting = Waiting::Sleep;
     fn pick_target(&self, _this: Option<CpuId>, _pinned: bool) -> CpuId {
         CpuId(0)
     }
-    #[inline]
     fn housekeeper(&self, _this: &CpuBase<Self>) -> Option<CpuId> {
-        self.choice.choose()
+        None
     }
 }
 
-/// Makes the timers of `cpus` CPUs. If `owns` is true, the lock of the first CPU is biased to that CPU, like the lock
-/// of a worker.
-pub(crate) fn timers<C: Choice>(cpus: u32, owns: bool, choice: C) -> Timers<Host<C>> {
+/// Makes the timers of the CPU. Its lock is biased to it, like the lock of a worker.
+pub(crate) fn timers() -> Timers<Host> {
     let timers = Timers::new(Host {
-        bases: (0..cpus).map(|_| OnceLock::new()).collect(),
+        base: OnceLock::new(),
         token: OnceLock::new(),
         now: Cell::new(Instant::ZERO),
-        choice,
     });
-    for (cpu, place) in (0..).zip(&timers.platform().bases) {
-        place.get_or_init(|| timers.new_base(DeviceConfig::software("none"), ()));
-        timers.cpu_online(CpuId(cpu));
-    }
-    if owns {
-        let base = timers.platform().base(CpuId(0)).expect("made above");
-        let token = base.lock().claim().expect("no other CPU executes");
-        timers.platform().token.get_or_init(|| token);
-        for _ in 0..=REBIAS_AFTER {
-            black_box(timers.wheel_pending(CpuId(0)));
-        }
+    let host = timers.platform();
+    host.base
+        .get_or_init(|| timers.new_base(DeviceConfig::software("none"), ()));
+    timers.cpu_online(CpuId(0));
+    let base = host.base(CpuId(0)).expect("made above");
+    let token = base.lock().claim().expect("no other CPU executes");
+    host.token.get_or_init(|| token);
+    for _ in 0..=REBIAS_AFTER {
+        black_box(timers.wheel_pending(CpuId(0)));
     }
     timers
 }

@@ -1,7 +1,6 @@
 //! The lower limit: the cost that no implementation of the same semantics can avoid.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::hint::black_box;
 
 /// A node as large as a timer that knows its neighbours.
@@ -47,40 +46,6 @@ impl Line {
             node.earliest.set(key);
         }
         black_box(node);
-    }
-}
-
-/// The queue that most programs begin with: a sorted map of (deadline, number).
-pub(crate) struct Map {
-    queue: BTreeMap<(i64, u64), ()>,
-}
-
-impl Map {
-    pub(crate) fn new(deadlines: &[i64]) -> Self {
-        Self {
-            queue: deadlines
-                .iter()
-                .zip(0..)
-                .map(|(deadline, number)| ((*deadline, number), ()))
-                .collect(),
-        }
-    }
-
-    /// Moves one entry to another deadline.
-    pub(crate) fn restart(&mut self, index: usize, old: i64, new: i64) {
-        let number = index as u64;
-        self.queue.remove(&(old, number));
-        self.queue.insert((new, number), ());
-    }
-    /// Removes the first entry if it is due at `now`.
-    pub(crate) fn pop_due(&mut self, now: i64) -> bool {
-        match self.queue.first_entry() {
-            Some(first) if first.key().0 <= now => {
-                first.remove();
-                true
-            }
-            _ => false,
-        }
     }
 }
 
@@ -152,15 +117,6 @@ impl Slots {
             return;
         };
         previous.next.set(next);
-    }
-
-    /// Writes the expiry of a node if its slot is the same.
-    pub(crate) fn write(&self, index: usize, slot: usize, expiry: u64) {
-        let node = self.nodes[index];
-        if node.slot.get() == slot {
-            node.expiry.set(expiry);
-        }
-        black_box(node);
     }
 
     /// Removes every node from its list, slot by slot, and calls the function of the node. Returns the number of nodes.

@@ -13,7 +13,6 @@ mod host;
 mod instructions;
 mod limit;
 mod machine;
-mod slow_counter;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,8 +33,7 @@ use harness::{Group, Options, Row};
     cargo laboratory -p tickless-bench -- --only sleep --rounds 21\n  \
     cargo laboratory -p tickless-bench -- --json bench.json\n  \
     cargo laboratory -p tickless-bench -- --instructions\n  \
-    cargo laboratory -p tickless-bench -- --agreement\n  \
-    cargo laboratory -p tickless-bench -- --only combined --check"
+    cargo laboratory -p tickless-bench -- --agreement"
 )]
 struct Arguments {
     /// Measure only groups whose name contains this text.
@@ -65,8 +63,8 @@ struct Arguments {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     agreement: Option<u64>,
-    /// Record ten million combined reads of an emulated counter, check them offline, and measure nothing else.
-    #[arg(long)]
+    /// Compare the instructions with docs/performance.md.
+    #[arg(long, requires = "instructions")]
     check: bool,
     #[arg(long, hide = true)]
     execute: Option<String>,
@@ -77,7 +75,7 @@ struct Arguments {
 /// The document that `--json` prints.
 #[derive(serde::Serialize)]
 struct Report<'a> {
-    machine: machine::Machine,
+    machine: String,
     rows: &'a [Row],
     marks: &'a [Promise],
 }
@@ -109,9 +107,6 @@ fn main() -> ExitCode {
     if arguments.instructions {
         return count(&arguments);
     }
-    if arguments.check {
-        return check(&arguments);
-    }
     let wanted = |name: &str| {
         arguments.only.is_empty()
             || arguments
@@ -134,7 +129,7 @@ fn main() -> ExitCode {
     let mut rows = Vec::new();
     let mut marks = Vec::new();
     if !quiet {
-        println!("{}", machine::Machine::read());
+        println!("{}", machine::describe());
     }
     for (name, measure) in groups::ALL.iter().filter(|(name, _)| wanted(name)) {
         measure(&options, &mut |group| {
@@ -166,21 +161,6 @@ fn count(arguments: &Arguments) -> ExitCode {
         _ => instructions::print(),
     };
     done.map_or_else(|error| refuse(&error), |()| ExitCode::SUCCESS)
-}
-
-/// Runs the check of `--check`. Only the group of combined reads has such a check.
-fn check(arguments: &Arguments) -> ExitCode {
-    const READS: u64 = 10_000_000;
-    let is_meant = |text: &String| "combined".contains(text.as_str());
-    if !arguments.only.is_empty() && !arguments.only.iter().any(is_meant) {
-        return refuse("--check is of the group combined, which --only leaves out");
-    }
-    let reads = if arguments.quick { READS / 100 } else { READS };
-    // A closed output wants no more.
-    match slow_counter::check(reads) {
-        Ok(true) | Err(_) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-    }
 }
 
 #[expect(clippy::print_stderr, reason = "the one error message of a command")]
@@ -221,7 +201,7 @@ fn print(name: &str, group: &Group) -> std::io::Result<()> {
 
 fn write(path: &Path, rows: &[Row], marks: &[Promise]) -> Result<(), String> {
     let report = Report {
-        machine: machine::Machine::read(),
+        machine: machine::describe(),
         rows,
         marks,
     };

@@ -27,7 +27,6 @@ mod latency;
 mod machine;
 #[cfg(feature = "full")]
 mod manual;
-mod mark;
 mod output;
 mod page;
 #[cfg(all(test, feature = "full"))]

@@ -256,20 +256,25 @@ impl OutFile {
 
     /// Writes the whole content.
     pub(crate) fn write(self, content: &[u8]) -> Result<(), Failure> {
-        let (target, result) = match self {
+        let name = self.name();
+        let result = match self {
             Self::StandardOutput => return print(content),
-            Self::Special { mut file, target } => (target, file.write_all(content)),
+            Self::Special { mut file, .. } => file.write_all(content),
             Self::Temporary { mut file, target } => {
-                let result = file
-                    .as_file()
-                    .write_all(content)
-                    .and_then(|()| file.persist(&target));
-                (target, result)
+                { file.as_file().write_all(content) }.and_then(|()| file.persist(&target))
             }
         };
-        result.map_err(|error| {
-            Failure::Machine(format!("cannot write {}: {error}", target.display()))
-        })
+        result.map_err(|error| Failure::Machine(format!("cannot write {name}: {error}")))
+    }
+
+    /// Returns the target, for messages.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::StandardOutput => "to standard output".to_owned(),
+            Self::Temporary { target, .. } | Self::Special { target, .. } => {
+                target.display().to_string()
+            }
+        }
     }
 
     pub(crate) fn write_some(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -31,9 +31,6 @@ const fn ink(class: &'static str, red: u8, green: u8, blue: u8) -> Ink {
 /// The colour of tokio, in every report.
 pub(crate) const TOKIO: Ink = ink("tokio", 0xcc, 0, 0);
 
-/// The colour of tokio where it takes part in a second configuration.
-pub(crate) const TOKIO_AGAIN: Ink = ink("tokio-2", 0xaa, 0, 0);
-
 /// The colours of Tickless, in every report: one colour, with dashes or a tint for each further configuration.
 pub(crate) const TICKLESS: [Ink; 4] = [
     ink("tickless", 0, 0, 0xcc),
@@ -49,31 +46,6 @@ pub(crate) const OTHERS: [Ink; 4] = [
     ink("fifth", 0, 0xcc, 0xcc),
     ink("other", 0, 0, 0),
 ];
-
-/// Returns inks for subjects in their order, by the family of each subject.
-///
-/// # Panics
-///
-/// Never: each family starts again with its first ink after its last one.
-pub(crate) fn inks(families: impl IntoIterator<Item = Family>) -> Vec<Ink> {
-    let tokio = [TOKIO, TOKIO_AGAIN];
-    let (mut ours, mut others) = (TICKLESS.iter().cycle(), OTHERS.iter().cycle());
-    let mut theirs = tokio.iter().cycle();
-    let next = |family| match family {
-        Family::Tokio => theirs.next().copied(),
-        Family::Tickless => ours.next().copied(),
-        Family::Other => others.next().copied(),
-    };
-    families.into_iter().map_while(next).collect()
-}
-
-/// The library whose timers or tasks a series shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    Tickless,
-    Tokio,
-    Other,
-}
 
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
@@ -318,11 +290,6 @@ const BAR_RIGHT: i32 = 70;
 /// Draws horizontal bars in rows, from zero, on a scale of their own.
 pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
     let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-    bars_to(longest, None, bars)
-}
-
-/// Draws horizontal bars in rows, from zero to `longest`, with a line at `mark`.
-pub(crate) fn bars_to(longest: f64, mark: Option<f64>, bars: &[Bar]) -> Result<Drawn, Failure> {
     let end_of = |value: f64| {
         let room = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT);
         #[expect(
@@ -359,95 +326,15 @@ pub(crate) fn bars_to(longest: f64, mark: Option<f64>, bars: &[Bar]) -> Result<D
             .map_err(failed)?;
             area.draw(&Text::new(
                 bar.text.as_str(),
-                (mark.map_or(end, |mark| end.max(end_of(mark))) + 8, middle),
+                (end + 8, middle),
                 left.clone(),
             ))
             .map_err(failed)?;
-        }
-        if let Some(mark) = mark {
-            let line = vec![(end_of(mark), 0), (end_of(mark), rows_end)];
-            area.draw(&PathElement::new(line, BLACK)).map_err(failed)?;
         }
         area.present().map_err(failed)?;
     }
     let data = html! {
         ul { @for bar in bars { li { (bar.name) ": " (bar.text) } } }
-    };
-    Ok(Drawn {
-        wide: svg,
-        narrow: None,
-        data,
-    })
-}
-
-/// The values of one subject in a strip of dots.
-#[derive(Clone, Debug)]
-pub(crate) struct Dots {
-    pub(crate) ink: Ink,
-    pub(crate) name: String,
-    pub(crate) values: Vec<f64>,
-    /// The text of the figure after the strip.
-    pub(crate) text: String,
-}
-
-/// Draws strips of dots in rows on one logarithmic scale, which show the positions and the spread of values.
-pub(crate) fn dots(strips: &[Dots]) -> Result<Drawn, Failure> {
-    let values = strips.iter().flat_map(|strip| &strip.values);
-    let range = decades(values.copied());
-    let place = |value: f64| {
-        let share =
-            (value.max(range.start) / range.start).log10() / (range.end / range.start).log10();
-        let room = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT - 10);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "at most the width of the plot"
-        )]
-        let offset = (share.min(1.0) * room).round() as i32;
-        BAR_LEFT + 5 + offset
-    };
-    let mut svg = String::new();
-    let rows = i32::try_from(strips.len()).unwrap_or(1);
-    let bottom = rows * BAR_STEP + 4;
-    let size = (BAR_WIDTH.unsigned_abs(), bottom.unsigned_abs() + 22);
-    {
-        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        let style = TextStyle::from(("sans-serif", 15).into_font());
-        let right = style.pos(Pos::new(HPos::Right, VPos::Center));
-        let left = style.pos(Pos::new(HPos::Left, VPos::Center));
-        let below = style.pos(Pos::new(HPos::Center, VPos::Top));
-        for end in [range.start, range.end] {
-            let line = vec![(place(end), 3), (place(end), bottom)];
-            area.draw(&PathElement::new(line, GRID)).map_err(failed)?;
-            area.draw(&Text::new(
-                tick(end),
-                (place(end), bottom + 4),
-                below.clone(),
-            ))
-            .map_err(failed)?;
-        }
-        for (row, strip) in (0_i32..).zip(strips) {
-            let middle = row * BAR_STEP + 3 + BAR_STEP / 2;
-            area.draw(&Text::new(
-                strip.name.as_str(),
-                (BAR_LEFT - 8, middle),
-                right.clone(),
-            ))
-            .map_err(failed)?;
-            for value in &strip.values {
-                let dot = Circle::new((place(*value), middle), 4, strip.ink.colour.filled());
-                area.draw(&dot).map_err(failed)?;
-            }
-            area.draw(&Text::new(
-                strip.text.as_str(),
-                (BAR_WIDTH - BAR_RIGHT + 8, middle),
-                left.clone(),
-            ))
-            .map_err(failed)?;
-        }
-        area.present().map_err(failed)?;
-    }
-    let data = html! {
-        ul { @for strip in strips { li { (strip.name) ": " (strip.text) } } }
     };
     Ok(Drawn {
         wide: svg,
@@ -473,9 +360,8 @@ pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64,
 #[cfg(test)]
 mod tests {
     use super::{
-        BAR_LEFT, BAR_RIGHT, BAR_WIDTH, Bar, Curve, Dots, Family, OTHERS, TICKLESS, TOKIO,
-        TOKIO_AGAIN, bars, bars_to, decades, dots, inks, percent, tail_points, tails, thinned,
-        tick, times,
+        Bar, Curve, TICKLESS, TOKIO, bars, decades, percent, tail_points, tails, thinned, tick,
+        times,
     };
 
     #[test]
@@ -532,97 +418,24 @@ mod tests {
     }
 
     #[test]
-    fn a_single_event_has_a_plot_too() {
-        let curve = Curve {
-            name: "single".to_owned(),
-            ink: TOKIO,
-            points: vec![(5e3, 1.0)],
-        };
-        let svg = tails(&[curve], &(1e3..1e4)).expect("it can be drawn").wide;
-        assert!(svg.contains("100 %") && svg.contains("10 %"), "{svg}");
-    }
-
-    #[test]
-    fn tickless_and_tokio_keep_their_colours_in_any_company() {
-        let families = [
-            Family::Other,
-            Family::Tokio,
-            Family::Tickless,
-            Family::Tickless,
-        ];
-        assert_eq!(inks(families), [OTHERS[0], TOKIO, TICKLESS[0], TICKLESS[1]]);
-        assert_eq!(inks([Family::Tokio; 2]), [TOKIO, TOKIO_AGAIN]);
-        let many = inks([Family::Tickless; TICKLESS.len() + 1]);
-        assert_eq!(many.last(), Some(&TICKLESS[0]), "they start again");
-    }
-
-    #[test]
-    fn figures_of_bars_stand_clear_of_the_line() {
-        let bars = [0.0, 0.9, 2.0].map(|value| Bar {
+    fn the_longest_bar_is_the_largest_value() {
+        let bar = |value| Bar {
             ink: TICKLESS[0],
             name: "name".to_owned(),
             value,
-            text: "figure".to_owned(),
-        });
-        let drawn = bars_to(2.0, Some(1.0), &bars).expect("it can be drawn");
-        // Names end at the axis, figures begin behind their bar and behind the line.
-        let places = drawn.wide.split("<text x=\"").skip(1);
-        let places = places.filter_map(|rest| rest.split_once('"')?.0.parse().ok());
-        let places: Vec<i32> = places.filter(|place| *place > BAR_LEFT).collect();
-        let middle = BAR_LEFT + (BAR_WIDTH - BAR_LEFT - BAR_RIGHT) / 2;
-        let end = BAR_WIDTH - BAR_RIGHT;
-        assert_eq!(places, [middle + 8, middle + 8, end + 8]);
-    }
-
-    #[test]
-    fn strips_of_dots_share_a_logarithmic_scale() {
-        let strip = |values: &[f64]| Dots {
-            ink: TOKIO,
-            name: "name".to_owned(),
-            values: values.to_vec(),
             text: "text".to_owned(),
         };
-        let drawn = dots(&[strip(&[1e4, 1e5]), strip(&[1e6])]).expect("it can be drawn");
-        let centres: Vec<i32> = drawn
-            .wide
-            .split("<circle cx=\"")
-            .skip(1)
-            .filter_map(|rest| rest.split_once('"')?.0.parse().ok())
-            .collect();
-        let [first, second, third] = centres[..] else {
-            panic!("there are three: {}", drawn.wide);
+        let svg = bars(&[1.0, 4.0, 0.0].map(bar))
+            .expect("it can be drawn")
+            .wide;
+        let widths = svg.split("<rect ").skip(1).filter_map(|rectangle| {
+            let (_, rest) = rectangle.split_once("width=\"")?;
+            rest.split_once('"')?.0.parse::<u32>().ok()
+        });
+        let [one, four, none] = widths.collect::<Vec<_>>()[..] else {
+            panic!("{svg}");
         };
-        assert!(
-            (third - second).abs_diff(second - first) <= 1,
-            "{centres:?}"
-        );
-        assert!(drawn.wide.contains("10 µs") && drawn.wide.contains("1 ms"));
-    }
-
-    #[test]
-    fn the_longest_bar_is_the_largest_value() {
-        let bar = |value, text: &str| Bar {
-            ink: TICKLESS[0],
-            name: "name".to_owned(),
-            value,
-            text: text.to_owned(),
-        };
-        let svg = bars(&[bar(1.0, "one"), bar(4.0, "four"), bar(0.0, "none")]);
-        let svg = svg.expect("it can be drawn").wide;
-        let lengths: Vec<u32> = svg
-            .split("<rect ")
-            .skip(1)
-            .filter_map(|rectangle| {
-                let (_, rest) = rectangle.split_once("width=\"")?;
-                rest.split_once('"')?.0.parse().ok()
-            })
-            .collect();
-        assert_eq!(lengths.len(), 3, "{svg}");
-        assert!(
-            lengths[1] > 3 * lengths[0] && lengths[0] > lengths[2],
-            "{lengths:?}"
-        );
-        assert!(svg.contains("four"));
+        assert!(four > 3 * one && one > none, "{svg}");
     }
 
     #[test]

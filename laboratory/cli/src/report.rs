@@ -1,7 +1,6 @@
 //! A report: the findings of a command, formatted for each kind of reader.
 //!
-//! The report is lines on a terminal and a page in a browser, in the same order for all commands. `latency` prints
-//! in the format of another program by itself, and uses only the page. For scripts, each command has a JSON
+//! The report is lines on a terminal and a page in a browser, in the same order. For scripts, each command has a JSON
 //! document of its own.
 
 use std::borrow::Cow;
@@ -9,7 +8,6 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use crate::mark::Mark;
 use crate::page::{self, Number};
 use crate::table::Grid;
 
@@ -32,7 +30,6 @@ pub(crate) struct Report {
     pub(crate) tables: Vec<(Cow<'static, str>, Grid)>,
     /// The conclusions that follow from the figures by rule.
     pub(crate) conclusions: Vec<String>,
-    pub(crate) marks: Vec<Mark>,
     /// The subjects of the measurement, each with an explanation.
     pub(crate) subjects: Vec<(String, String)>,
     pub(crate) graphic: Graphic,
@@ -79,15 +76,13 @@ impl Report {
         }
         self.complaints.iter().for_each(|complaint| line(complaint));
         self.conclusions.iter().for_each(|sentence| line(sentence));
-        self.marks.iter().for_each(|mark| line(&mark.line()));
         text
     }
 
     /// Formats the report as a page: figures and plots first, then the conclusions, and then all figures.
     pub(crate) fn page(&self) -> String {
         let graphic = &self.graphic;
-        let has_figures =
-            !self.tables.is_empty() || !self.marks.is_empty() || graphic.figures.is_some();
+        let has_figures = !self.tables.is_empty() || graphic.figures.is_some();
         let body = html! {
             p.lead { (self.lead) "." }
             (page::numbers(&graphic.numbers))
@@ -121,7 +116,6 @@ impl Report {
                 (grid.html())
             }
             @if let Some(figures) = &self.graphic.figures { (figures) }
-            @if !self.marks.is_empty() { ul { @for mark in &self.marks { li { (mark.line()) } } } }
         }
     }
 }
@@ -131,8 +125,6 @@ mod tests {
     use maud::html;
 
     use super::{Graphic, Report, UNOPTIMISED};
-    use crate::mark::Mark;
-    use crate::spread::Spread;
     use crate::table::Grid;
 
     fn report() -> Report {
@@ -142,7 +134,6 @@ mod tests {
             rows: vec![vec!["one".to_owned(), "1".to_owned()]],
             note: "A note.",
         };
-        let figure = Spread::of([1.0]).ok_or_else(String::new);
         Report {
             heading: "Runs",
             lead: "tickless try: 1 <run>".to_owned(),
@@ -150,9 +141,6 @@ mod tests {
             complaints: vec!["missing: two".to_owned()],
             tables: vec![("How many".into(), grid)],
             conclusions: vec!["One is one.".to_owned()],
-            marks: vec![Mark::at_most(2.0, "at most 2", figure, |value| {
-                format!("{value:.0}")
-            })],
             subjects: vec![("one".to_owned(), "the first".to_owned())],
             graphic: Graphic {
                 plots: Some(html! { h2 { "Plotted" } }),
@@ -166,7 +154,7 @@ mod tests {
         let text = report().text();
         let text = text.replace(&format!("{UNOPTIMISED}\n"), "");
         let expected = "tickless try: 1 <run>\nthis one, 2 CPUs\n\nHow many\nname  n\none   1\nA note.\n\n\
-                        one  the first\n\nmissing: two\nOne is one.\nmark: at most 2: 1, holds\n";
+                        one  the first\n\nmissing: two\nOne is one.\n";
         assert_eq!(text, expected);
     }
 
@@ -182,7 +170,6 @@ mod tests {
             "All figures",
             "How many.",
             "A note.",
-            "mark: at most 2",
             "What ran",
             "the first",
             "this one, 2 CPUs",

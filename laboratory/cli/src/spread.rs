@@ -1,15 +1,12 @@
 //! A figure that was measured several times.
 
-use serde::Serialize;
-
 /// The median of some values, and the distance between the smallest and the largest value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
     /// The number of rounds that gave a value.
-    #[serde(skip)]
     pub(crate) rounds: usize,
 }
 
@@ -20,14 +17,12 @@ pub(crate) const ROUNDS_MIN: usize = 3;
 const RATIO_MIN: f64 = 1.005;
 
 /// The result of comparing two figures.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The first figure is less by this factor of the medians. Each of its values is less than each value of the
-    /// second.
-    Less(f64),
-    /// The first figure is more by this factor of the medians. Each of its values is more than each value of the
-    /// second.
-    More(f64),
+    /// Each value of the first figure is less than each value of the second.
+    Less,
+    /// Each value of the first figure is more than each value of the second.
+    More,
     /// The values of the two figures overlap, or their medians read the same.
     NoDifference,
     /// One of the two figures has fewer than [`ROUNDS_MIN`] values.
@@ -70,21 +65,11 @@ impl Spread {
         if self.rounds.min(other.rounds) < ROUNDS_MIN {
             Outcome::TooFew
         } else if self.max < other.min && less >= RATIO_MIN {
-            Outcome::Less(less)
+            Outcome::Less
         } else if self.min > other.max && more >= RATIO_MIN {
-            Outcome::More(more)
+            Outcome::More
         } else {
             Outcome::NoDifference
-        }
-    }
-
-    /// Formats the median and the spread with the function `show`, which may convert the unit.
-    pub(crate) fn show(&self, show: impl Fn(f64) -> String) -> String {
-        let [median, min, max] = [self.median, self.min, self.max].map(show);
-        if min == max {
-            median
-        } else {
-            format!("{median} ({min} to {max})")
         }
     }
 }
@@ -109,8 +94,8 @@ mod tests {
     #[test]
     fn figures_that_overlap_do_not_differ() {
         let (low, high) = (spread([1.0, 1.5, 2.0]), spread([4.0, 4.5, 5.0]));
-        assert_eq!(low.compare(&high), Outcome::Less(3.0));
-        assert_eq!(high.compare(&low), Outcome::More(3.0));
+        assert_eq!(low.compare(&high), Outcome::Less);
+        assert_eq!(high.compare(&low), Outcome::More);
         assert_eq!(low.compare(&spread([2.0, 3.0, 9.0])), Outcome::NoDifference);
         assert_eq!(low.compare(&low), Outcome::NoDifference);
     }
@@ -129,12 +114,5 @@ mod tests {
         let (low, high) = (spread([1.0, 1.0, 1.0]), spread([1.004, 1.004, 1.004]));
         assert_eq!(low.compare(&high), Outcome::NoDifference);
         assert_eq!(high.compare(&low), Outcome::NoDifference);
-    }
-
-    #[test]
-    fn a_single_value_has_no_spread_to_show() {
-        let shown = |value: f64| format!("{value:.1}");
-        assert_eq!(spread([1.0]).show(shown), "1.0");
-        assert_eq!(spread([1.0, 2.0]).show(shown), "1.5 (1.0 to 2.0)");
     }
 }

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use maud::html;
 use serde_json::{Value, json};
 use tickless::topology::{CPUS_MAX, Cache, CacheKind, Cpu, CpuSet, Topology};
 
@@ -12,7 +11,7 @@ use self::hierarchy::{Drawing, Machine};
 use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, Screen};
 use crate::table::{self, Align};
-use crate::{page, units};
+use crate::units;
 
 mod hierarchy;
 
@@ -45,10 +44,6 @@ pub(crate) struct Arguments {
     /// Isolate these CPUs of --cpus, such as 2-3,6
     #[arg(long, value_name = "LIST", requires = "cpus")]
     isolated: Option<String>,
-
-    /// Write a page to this file
-    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
-    report: Option<PathBuf>,
 
     #[command(flatten)]
     output: output::Options,
@@ -84,18 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
         }
     };
     let json = output::prepare_json(&arguments.output)?;
-    let report = page::prepare(arguments.report.as_ref())?;
     if let Some(json) = json {
         json.write_json(&document)?;
-    }
-    if let Some(report) = report {
-        let body = html! {
-            p.lead { "CPUs, what they share, and how the library groups them." }
-            div.wide.many tabindex="0" role="region" aria-label="Drawing, which scrolls sideways" {
-                pre.drawing { (text) }
-            }
-        };
-        report.write(page::page("Topology", &body).as_bytes())?;
     }
     Screen::new(&arguments.output).print(&text)?;
     Ok(CheckVerdict::Passed)

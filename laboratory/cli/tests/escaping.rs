@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::process::Output;
 
-use support::{Place, end, text};
+use support::{Place, end, text, words};
 
 /// A text that would clear the screen, set the title of the window, begin a line of its own, and insert HTML.
 const EVIL: &str = r"\u001B[2J\u001B]0;gone\u0007\nFORGED <b>\u202E";
@@ -62,15 +62,9 @@ fn names_in_scenarios_and_profiles_are_only_shown() {
     write("name.toml", &scenario(EVIL, "skl-112", "cyclictest"));
     write("profile.toml", &scenario("fine", EVIL, "cyclictest"));
     write("kind.toml", &scenario("fine", "skl-112", EVIL));
-    let run = place.run(&[
-        "sim",
-        "run",
-        "name.toml",
-        "--report",
-        "out.html",
-        "--trace",
-        "t.jsonl",
-    ]);
+    let run = place.run(&words(
+        "sim run name.toml --report out.html --trace t.jsonl",
+    ));
     assert_eq!(end(&run).0, Some(0), "{run:?}");
     assert_escaped(&run);
     let page = fs::read_to_string(place.path("out.html")).expect("it was written");

@@ -1,5 +1,5 @@
-//! Tests of the code blocks in the documentation. Each block of JSON, TOML, SQL, Python or `jq` is checked with the
-//! command that writes or reads such data.
+//! Tests of the code blocks in the documentation: the command that reads or writes such data checks those in TOML and
+//! JSON.
 //!
 //! Rustdoc compiles the blocks in Rust, the tests of the C interface compile those in C and C++, and the unit tests of
 //! the command parse the shell lines. `sim.rs` runs the loop over many runs that the documentation shows.
@@ -20,46 +20,18 @@ const TRACE: &str = "docs/trace.md";
 const BASE: &str = "name = \"fragment\"\nprofile = \"skl-112\"\ncpus = 4\nduration = \"60 ms\"\n";
 const WORK: &str = "\n[[workload]]\nkind = \"cyclictest\"\ncpus = \"all\"\nperiod = \"1 ms\"\n";
 
-/// Returns the name of the test that executes `block`; `None` if no test does.
-fn executed_by(block: &Block) -> Option<&'static str> {
-    let is_on = |page: &str| block.page == page;
-    let begins = |with: &str| block.text.starts_with(with);
-    match block.language.as_str() {
-        "toml" if begins("[dependencies]") => Some("cargo"),
-        "toml" if is_on(SIMULATOR) => Some("tickless sim"),
-        "json" if is_on(TRACE) => Some("tickless verify"),
-        "sql" if is_on(TRACE) || is_on(SIMULATOR) => Some("duckdb"),
-        "python" if is_on(SIMULATOR) => Some("polars"),
-        "rust" | "rust,no_run" => Some("rustdoc"),
-        "c" | "cpp" if is_on("docs/capi.md") => Some("the compiler"),
-        "sh" => Some("the parsers of the commands"),
-        // Output and pictures.
-        "" | "text" | "mermaid" => Some("a reader"),
-        _ => None,
-    }
-}
-
-#[test]
-fn every_block_is_executed_by_a_test() {
-    let all = blocks();
-    assert!(all.len() > 80, "{}", all.len());
-    for block in all {
-        let (page, line) = (&block.page, block.line);
-        assert!(
-            executed_by(&block).is_some(),
-            "{page}:{line}: no test executes this block; name one in `executed_by`"
-        );
-    }
-}
-
-/// Returns the pages' blocks that `tool` executes.
-fn blocks_of(tool: &str) -> Vec<Block> {
+/// Returns the blocks in `language` for which `is_meant` is true.
+fn blocks_of(language: &str, is_meant: impl Fn(&Block) -> bool) -> Vec<Block> {
     let found: Vec<Block> = blocks()
         .into_iter()
-        .filter(|block| executed_by(block) == Some(tool))
+        .filter(|block| block.language == language && is_meant(block))
         .collect();
-    assert!(!found.is_empty(), "{tool}");
+    assert!(!found.is_empty(), "{language}");
     found
+}
+
+fn is_manifest(block: &Block) -> bool {
+    block.text.starts_with("[dependencies]")
 }
 
 #[test]
@@ -71,7 +43,7 @@ fn cargo_reads_the_dependencies_of_the_pages() {
     let version = workspace["workspace"]["package"]["version"].as_str();
     let version = version.expect("a version");
     let features = manifest["features"].as_table().expect("a table");
-    for block in blocks_of("cargo") {
+    for block in blocks_of("toml", is_manifest) {
         let (page, line) = (&block.page, block.line);
         let place = Place::new();
         let package = "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n";
@@ -126,7 +98,9 @@ fn scenario(block: &str) -> String {
 
 #[test]
 fn the_simulator_reads_the_scenarios_of_its_page() {
-    for block in blocks_of("tickless sim") {
+    for block in blocks_of("toml", |block| {
+        block.page == SIMULATOR && !is_manifest(block)
+    }) {
         let place = Place::new();
         let scenario = scenario(&block.text);
         fs::write(place.path("my.toml"), &scenario).expect("it can be written");
@@ -168,7 +142,7 @@ fn the_command_writes_and_reads_the_lines_of_the_page_of_traces() {
     let written = fs::read_to_string(place.path("my.jsonl")).expect("it was written");
     let written: Vec<Value> = written.lines().map(|line| json(line.as_bytes())).collect();
     let mut small = Vec::new();
-    for block in blocks_of("tickless verify") {
+    for block in blocks_of("json", |block| block.page == TRACE) {
         let documented = one_value(&block);
         let mut like = written
             .iter()
@@ -200,21 +174,4 @@ fn the_command_writes_and_reads_the_lines_of_the_page_of_traces() {
     let (code, out, error) = place.says(&["verify"], "small.jsonl");
     assert_eq!(code, Some(0), "{out}{error}");
     assert!(out.starts_with("3 lines\n"), "{out}");
-}
-
-#[test]
-fn the_queries_of_the_page_of_traces_have_answers() {
-    let place = documented_trace();
-    if let Some(rows) = block(TRACE, "sql", "read_json").execute(&place) {
-        for row in rows.lines() {
-            let row = json(row.as_bytes());
-            assert!(row[0] != row[1] && row[2].as_u64() > Some(0), "{row}");
-        }
-    }
-    if let Some(rows) = block(TRACE, "sh", "jq -c").execute(&place) {
-        for row in rows.lines() {
-            let row = json(row.as_bytes());
-            assert!(row[0].is_u64() && row[1].is_u64(), "{row}");
-        }
-    }
 }

@@ -48,9 +48,6 @@ void *made(size_t slots, int threads) {
 
 void *peer_asio_new(size_t slots) { return made(slots, 1); }
 
-// The thread that cancels calls all handlers, and a slot goes from one thread to the other with what orders both.
-void *peer_asio_new_shared(size_t slots) { return made(slots, 2); }
-
 void peer_asio_free(void *pointer) {
     queue *all = static_cast<queue *>(pointer);
     all->timers.clear();

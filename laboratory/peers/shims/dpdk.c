@@ -53,9 +53,6 @@ void *peer_dpdk_new(size_t slots) {
     return queue;
 }
 
-/* Its functions may be called by any thread. */
-void *peer_dpdk_new_shared(size_t slots) { return peer_dpdk_new(slots); }
-
 void peer_dpdk_free(void *pointer) {
     struct queue *queue = pointer;
     for (size_t slot = 0; slot < queue->slots; slot++) rte_timer_stop(&queue->timers[slot]);

@@ -28,11 +28,6 @@ void *peer_libev_new(size_t slots) {
     return queue;
 }
 
-void *peer_libev_new_shared(size_t slots) {
-    (void)slots;
-    return NULL;
-}
-
 void peer_libev_free(void *pointer) {
     struct queue *queue = pointer;
     ev_loop_destroy(queue->loop);

@@ -52,8 +52,6 @@ static void *made(size_t slots, int flags) {
 
 void *NAME(new)(size_t slots) { return made(slots, EVENT_BASE_FLAG_NOLOCK); }
 
-void *NAME(new_shared)(size_t slots) { return evthread_use_pthreads() == 0 ? made(slots, 0) : NULL; }
-
 void NAME(free)(void *pointer) {
     struct queue *queue = pointer;
     for (size_t slot = 0; slot < queue->slots; slot++) event_del(&queue->events[slot]);

@@ -26,11 +26,6 @@ void *peer_libuv_new(size_t slots) {
     return queue;
 }
 
-void *peer_libuv_new_shared(size_t slots) {
-    (void)slots;
-    return NULL;
-}
-
 void peer_libuv_free(void *pointer) {
     struct queue *queue = pointer;
     for (size_t slot = 0; slot < queue->slots; slot++) uv_close((uv_handle_t *)&queue->timers[slot], NULL);

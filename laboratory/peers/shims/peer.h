@@ -1,7 +1,5 @@
 /* What each shim of a library provides, under the library's prefix. Times are nanoseconds of CLOCK_MONOTONIC. Slots are
- * numbered from 0. A queue is used by the thread that made it; one of `new_shared` by two others, of which one calls
- * `now` and `arm`, the other one `cancel`, for a slot never both at once. A library whose timers one thread at a time
- * may use returns null there. */
+ * numbered from 0. A queue is used by the thread that made it. */
 #ifndef TICKLESS_PEER_H
 #define TICKLESS_PEER_H
 
@@ -11,7 +9,6 @@
 
 #define PEER(prefix)                                                            \
     void *prefix##_new(size_t slots);                                           \
-    void *prefix##_new_shared(size_t slots);                                    \
     void prefix##_free(void *queue);                                            \
     uint64_t prefix##_now(void *queue);                                         \
     int prefix##_arm(void *queue, size_t slot, uint64_t deadline);              \

@@ -48,12 +48,6 @@ void *NAME(new)(size_t slots) {
     return queue;
 }
 
-/* A timer belongs to the thread that initialised it. */
-void *NAME(new_shared)(size_t slots) {
-    (void)slots;
-    return NULL;
-}
-
 void NAME(free)(void *pointer) {
     struct queue *queue = pointer;
     for (size_t slot = 0; slot < queue->slots; slot++) OF(destroy)(&queue->timers[slot]);

@@ -50,11 +50,6 @@ void *peer_timerfd_new(size_t slots) {
     return queue;
 }
 
-void *peer_timerfd_new_shared(size_t slots) {
-    (void)slots;
-    return NULL;
-}
-
 uint64_t peer_timerfd_now(void *queue) {
     (void)queue;
     return peer_clock();

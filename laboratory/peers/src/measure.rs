@@ -15,7 +15,7 @@ use crate::lines;
 use crate::memory;
 use crate::operation::Operation;
 use crate::random::{Delays, IDLE, delay_of};
-use crate::subject::{Across, Subject};
+use crate::subject::Subject;
 
 /// The work of one turn.
 #[derive(Clone, Copy, Debug)]
@@ -79,20 +79,6 @@ fn repeated<S: Subject, const CLOCK_EACH: bool>(
     (each(nanos, count), black_box(good))
 }
 
-/// Calls [`repeated`] with `CLOCK_EACH` set to `each`, so that the compiler makes two separate loops.
-fn by_clock<S: Subject>(
-    each: bool,
-    subject: (&mut S, &S::Place),
-    count: u64,
-    body: impl FnMut(&mut S, S::Time, u64) -> bool,
-) -> (f64, u64) {
-    if each {
-        repeated::<S, true>(subject, count, body)
-    } else {
-        repeated::<S, false>(subject, count, body)
-    }
-}
-
 /// Measures one of the operations that need pending timers.
 fn operate<S: Subject>(
     subject: (&mut S, &S::Place),
@@ -101,9 +87,6 @@ fn operate<S: Subject>(
     count: u64,
     delays: &mut Delays,
 ) -> (f64, u64) {
-    let arm_cancel = |subject: &mut S, now, delays: &mut Delays| {
-        subject.arm_and_cancel(S::later(now, delays.random()))
-    };
     let push = |subject: &mut S, slot, deadline| {
         subject.push_out(slot, deadline);
         true
@@ -111,52 +94,32 @@ fn operate<S: Subject>(
     // Later by nanoseconds than what the same slot got from the same reading of the clock.
     let small = |subject: &mut S, now, number: u64, delays: &mut Delays| {
         let slot = delays.slot(pending);
-        push(
-            subject,
-            slot,
-            S::later(now, delay_of(slot) + number % READ_EACH),
-        )
+        let delay = delay_of(slot) + number % READ_EACH;
+        push(subject, slot, S::later(now, delay))
     };
-    let idle = |subject: &mut S, now, number: u64, delays: &mut Delays| {
-        let slot = delays.slot(pending);
-        push(subject, slot, S::later(now, IDLE + number % READ_EACH))
-    };
-    let random = |subject: &mut S, now, delays: &mut Delays| {
-        let slot = delays.slot(pending);
-        push(subject, slot, S::later(now, delays.random()))
-    };
-    let churn = |subject: &mut S, now, delays: &mut Delays| {
-        let slot = delays.slot(pending);
-        let was_armed = subject.cancel(slot);
-        subject.arm(slot, S::later(now, delays.random())) & (was_armed | S::FIRES)
-    };
-    let each = operation.reads_the_clock_each_time();
     match operation {
-        Operation::ArmCancel | Operation::ArmCancelClock => {
-            by_clock(each, subject, count, |subject, now, _| {
-                arm_cancel(subject, now, delays)
-            })
-        }
-        Operation::PushSmall | Operation::PushSmallClock => {
-            by_clock(each, subject, count, |subject, now, number| {
-                small(subject, now, number, delays)
-            })
-        }
-        Operation::PushRandom | Operation::PushRandomClock => {
-            by_clock(each, subject, count, |subject, now, _| {
-                random(subject, now, delays)
-            })
-        }
-        Operation::PushIdle | Operation::PushIdleClock => {
-            by_clock(each, subject, count, |subject, now, number| {
-                idle(subject, now, number, delays)
-            })
-        }
-        Operation::Churn | Operation::ChurnClock => {
-            by_clock(each, subject, count, |subject, now, _| {
-                churn(subject, now, delays)
-            })
-        }
+        Operation::ArmCancel => repeated::<S, false>(subject, count, |subject, now, _| {
+            subject.arm_and_cancel(S::later(now, delays.random()))
+        }),
+        Operation::PushSmall => repeated::<S, false>(subject, count, |subject, now, number| {
+            small(subject, now, number, delays)
+        }),
+        Operation::PushSmallClock => repeated::<S, true>(subject, count, |subject, now, number| {
+            small(subject, now, number, delays)
+        }),
+        Operation::PushRandom => repeated::<S, false>(subject, count, |subject, now, _| {
+            let slot = delays.slot(pending);
+            push(subject, slot, S::later(now, delays.random()))
+        }),
+        Operation::PushIdle => repeated::<S, false>(subject, count, |subject, now, number| {
+            let slot = delays.slot(pending);
+            push(subject, slot, S::later(now, IDLE + number % READ_EACH))
+        }),
+        Operation::Churn => repeated::<S, false>(subject, count, |subject, now, _| {
+            let slot = delays.slot(pending);
+            let was_armed = subject.cancel(slot);
+            subject.arm(slot, S::later(now, delays.random())) & (was_armed | S::FIRES)
+        }),
         // Of another setting.
         _ => (0.0, count),
     }
@@ -450,12 +413,6 @@ fn on_one_of<S: Subject>(
         }
         fault.map_or(Ok(measured), Err)
     })
-}
-
-/// Measures timers that one thread arms and another thread cancels.
-pub(crate) fn across<S: Subject>(turn: Turn<'_>) -> Option<Across> {
-    let batches = u32::try_from(turn.repeats / 256).unwrap_or(u32::MAX);
-    S::across_threads(batches.max(4))
 }
 
 /// Checks that a subject does the measured operations, with four timers: the first is due, the second is pulled forward

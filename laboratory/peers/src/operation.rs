@@ -5,24 +5,16 @@
 pub enum Operation {
     /// Arm a timer and cancel it at once.
     ArmCancel,
-    /// The same as `ArmCancel`, with a reading of the clock for each operation.
-    ArmCancelClock,
     /// Push a deadline out by the time that has passed since its last push-out.
     PushSmall,
     /// The same as `PushSmall`, with a reading of the clock for each operation.
     PushSmallClock,
     /// Give a timer a random new deadline.
     PushRandom,
-    /// The same as `PushRandom`, with a reading of the clock for each operation.
-    PushRandomClock,
     /// Push a deadline out until it is the latest of all.
     PushIdle,
-    /// The same as `PushIdle`, with a reading of the clock for each operation.
-    PushIdleClock,
     /// Cancel one of many timers and arm it again.
     Churn,
-    /// The same as `Churn`, with a reading of the clock for each operation.
-    ChurnClock,
     /// Fire one of many timers that are due at once.
     Expire,
     /// Make a future and drop it without a poll.
@@ -33,10 +25,6 @@ pub enum Operation {
     TwoThreadsPush,
     /// Cancel timers and arm them again on two threads at once.
     TwoThreadsChurn,
-    /// Arm a timer that another thread cancels.
-    CrossArm,
-    /// Cancel a timer that another thread armed.
-    CrossCancel,
     /// Memory of a pending timer, in bytes.
     Memory,
 }
@@ -52,30 +40,22 @@ pub(crate) enum Setting {
     Alone,
     /// Several threads with a few timers each.
     Threads,
-    /// Two threads: one arms timers and the other one cancels them.
-    Across,
 }
 
 impl Operation {
     /// All operations, in the order in which they are printed.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 12] = [
         Self::ArmCancel,
-        Self::ArmCancelClock,
         Self::PushSmall,
         Self::PushSmallClock,
         Self::PushRandom,
-        Self::PushRandomClock,
         Self::PushIdle,
-        Self::PushIdleClock,
         Self::Churn,
-        Self::ChurnClock,
         Self::Expire,
         Self::DropUnpolled,
         Self::TwoThreads,
         Self::TwoThreadsPush,
         Self::TwoThreadsChurn,
-        Self::CrossArm,
-        Self::CrossCancel,
         Self::Memory,
     ];
 
@@ -84,22 +64,16 @@ impl Operation {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ArmCancel => "arm-cancel",
-            Self::ArmCancelClock => "arm-cancel-clock",
             Self::PushSmall => "push-small",
             Self::PushSmallClock => "push-small-clock",
             Self::PushRandom => "push-random",
-            Self::PushRandomClock => "push-random-clock",
             Self::PushIdle => "push-idle",
-            Self::PushIdleClock => "push-idle-clock",
             Self::Churn => "churn",
-            Self::ChurnClock => "churn-clock",
             Self::Expire => "expire",
             Self::DropUnpolled => "drop-unpolled",
             Self::TwoThreads => "two-threads",
             Self::TwoThreadsPush => "two-threads-push",
             Self::TwoThreadsChurn => "two-threads-churn",
-            Self::CrossArm => "cross-arm",
-            Self::CrossCancel => "cross-cancel",
             Self::Memory => "memory",
         }
     }
@@ -109,17 +83,11 @@ impl Operation {
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::ArmCancel => "arm a timer and cancel it",
-            Self::ArmCancelClock => "arm a timer and cancel it, the clock read each time",
             Self::PushSmall => "push a deadline out by a small step",
             Self::PushSmallClock => "push a deadline out by a small step, the clock read each time",
             Self::PushRandom => "give a pending timer any other deadline",
-            Self::PushRandomClock => {
-                "give a pending timer any other deadline, the clock read each time"
-            }
             Self::PushIdle => "push an idle timeout out to 60 s from now",
-            Self::PushIdleClock => "push an idle timeout out, the clock read each time",
             Self::Churn => "cancel one of many and arm it again",
-            Self::ChurnClock => "cancel one of many and arm it again, the clock read each time",
             Self::Expire => "fire a timer, all due at once; processor time of all threads",
             Self::DropUnpolled => "make a future and drop it before its first poll",
             Self::TwoThreads => "arm and cancel, on threads with their own timers",
@@ -127,8 +95,6 @@ impl Operation {
             Self::TwoThreadsChurn => {
                 "cancel one of many and arm it again, on threads with their own timers"
             }
-            Self::CrossArm => "arm a timer that another thread cancels",
-            Self::CrossCancel => "cancel a timer that another thread armed",
             Self::Memory => "bytes for each pending timer",
         }
     }
@@ -146,7 +112,6 @@ impl Operation {
             Self::Expire => Setting::Due,
             Self::DropUnpolled => Setting::Alone,
             Self::TwoThreads | Self::TwoThreadsPush | Self::TwoThreadsChurn => Setting::Threads,
-            Self::CrossArm | Self::CrossCancel => Setting::Across,
             _ => Setting::Pending,
         }
     }
@@ -172,20 +137,8 @@ impl Operation {
         }
     }
 
-    /// Returns true if the clock is read for each operation, and false if one reading serves many operations.
-    pub(crate) const fn reads_the_clock_each_time(self) -> bool {
-        matches!(
-            self,
-            Self::ArmCancelClock
-                | Self::PushSmallClock
-                | Self::PushRandomClock
-                | Self::PushIdleClock
-                | Self::ChurnClock
-        )
-    }
-
     /// Returns true if the operation needs a pending timer.
     pub(crate) const fn needs_pending(self) -> bool {
-        !matches!(self, Self::ArmCancel | Self::ArmCancelClock)
+        !matches!(self, Self::ArmCancel)
     }
 }

@@ -44,12 +44,15 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Self {
+    /// Returns the spread of the figures; without figures it is not a number.
+    #[must_use]
+    pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
+        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
         Self {
-            median: values[values.len() / 2],
-            min: values[0],
-            max: values[values.len() - 1],
+            median: at(values.len() / 2),
+            min: at(0),
+            max: at(values.len().saturating_sub(1)),
         }
     }
 
@@ -221,11 +224,7 @@ impl Run<'_> {
                 is_complete &= self.rounds(Setting::Due, &operations, pending);
             }
         }
-        for (setting, pending) in [
-            (Setting::Alone, 0),
-            (Setting::Threads, FEW as u64),
-            (Setting::Across, 0),
-        ] {
+        for (setting, pending) in [(Setting::Alone, 0), (Setting::Threads, FEW as u64)] {
             let operations = self.of(setting);
             if !operations.is_empty() {
                 is_complete &= self.rounds(setting, &operations, pending);
@@ -287,12 +286,9 @@ impl Run<'_> {
         let one = |operation, threads, value| ((operation, pending, threads), value);
         let measured = alone(|| -> Result<Vec<(Group, f64)>, String> {
             Ok(match setting {
-                Setting::Pending => match entry.pending {
-                    Some(pending) => { pending(turn)?.into_iter() }
-                        .map(|(operation, value)| one(operation, 1, value))
-                        .collect(),
-                    None => Vec::new(),
-                },
+                Setting::Pending => { (entry.pending)(turn)?.into_iter() }
+                    .map(|(operation, value)| one(operation, 1, value))
+                    .collect(),
                 Setting::Due => match entry.expire {
                     Some(expire) => vec![one(Operation::Expire, 1, expire(turn)?)],
                     None => Vec::new(),
@@ -300,26 +296,14 @@ impl Run<'_> {
                 Setting::Alone => { entry.unpolled.iter() }
                     .map(|unpolled| one(Operation::DropUnpolled, 1, unpolled(turn)))
                     .collect(),
-                Setting::Threads => match entry.threads {
-                    Some(threads) => {
-                        let mut both = Vec::new();
-                        for count in [1, 2] {
-                            let measured = threads(turn, count)?.into_iter();
-                            both.extend(measured.map(|(what, value)| one(what, count, value)));
-                        }
-                        both
+                Setting::Threads => {
+                    let mut both = Vec::new();
+                    for count in [1, 2] {
+                        let measured = (entry.threads)(turn, count)?.into_iter();
+                        both.extend(measured.map(|(what, value)| one(what, count, value)));
                     }
-                    None => Vec::new(),
-                },
-                Setting::Across => { (entry.across)(turn).into_iter() }
-                    .flat_map(|across| {
-                        [
-                            one(Operation::CrossArm, 2, across.arm),
-                            one(Operation::CrossCancel, 2, across.cancel),
-                        ]
-                    })
-                    .filter(|((operation, ..), _)| operations.contains(operation))
-                    .collect(),
+                    both
+                }
             })
         });
         let name = entry.name;

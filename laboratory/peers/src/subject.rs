@@ -60,20 +60,4 @@ pub(crate) trait Subject: Sized {
     /// Fires due timers, or waits a little if other threads fire them. Returns the number of timers that fired since
     /// the subject was made. Called only if the subject counts.
     fn fire(&mut self, place: &Self::Place) -> u64;
-
-    /// Arms `batches` batches of timers on one thread and cancels them on another thread. Returns the nanoseconds for
-    /// each arming and for each cancelling.
-    ///
-    /// Returns `None` if timers of the library cannot be handed to another thread.
-    fn across_threads(batches: u32) -> Option<Across> {
-        let _unused = batches;
-        None
-    }
-}
-
-/// The cost of a timer that one thread arms and another thread cancels, in nanoseconds for each side.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Across {
-    pub(crate) arm: f64,
-    pub(crate) cancel: f64,
 }

@@ -23,7 +23,6 @@ macro_rules! on_a_clock {
     };
 }
 
-mod across;
 mod async_io_timer;
 #[cfg(has_any)]
 mod foreign;
@@ -34,8 +33,8 @@ mod tickless;
 mod tokio_time;
 
 use crate::measure::{self, Turn};
-use crate::operation::{Operation, Setting};
-use crate::subject::{Across, Subject};
+use crate::operation::Operation;
+use crate::subject::Subject;
 use futures::Futures;
 
 /// The family of a subject, which decides its name and colour in the output.
@@ -60,14 +59,12 @@ type Threads = fn(Turn<'_>, u32) -> Result<Vec<(Operation, f64)>, String>;
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) family: Family,
-    pub(crate) pending: Option<Pending>,
-    /// Repeats an operation among a given number of pending timers, with a mark after each; `None` if the subject has
-    /// no pending timers.
-    pub(crate) lines: Option<fn(Operation, usize)>,
+    pub(crate) pending: Pending,
+    /// Repeats an operation among a given number of pending timers, with a mark after each.
+    pub(crate) lines: fn(Operation, usize),
     pub(crate) expire: Option<fn(Turn<'_>) -> Result<f64, String>>,
     pub(crate) unpolled: Option<fn(Turn<'_>) -> f64>,
-    pub(crate) threads: Option<Threads>,
-    pub(crate) across: fn(Turn<'_>) -> Option<Across>,
+    pub(crate) threads: Threads,
     pub(crate) proof: Option<fn() -> Result<(), String>>,
 }
 
@@ -75,8 +72,8 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
     Entry {
         name,
         family,
-        pending: Some(measure::pending::<S>),
-        lines: Some(measure::lines::<S>),
+        pending: measure::pending::<S>,
+        lines: measure::lines::<S>,
         expire: if S::FIRES {
             Some(measure::expire::<S>)
         } else {
@@ -87,8 +84,7 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
         } else {
             None
         },
-        threads: Some(measure::threads::<S>),
-        across: measure::across::<S>,
+        threads: measure::threads::<S>,
         proof: if S::FIRES {
             Some(measure::proof::<S>)
         } else {
@@ -96,19 +92,6 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
         },
     }
 }
-
-/// The cost of passing a word from one thread to another; this subject has no queue.
-const BOUNCE: Entry = Entry {
-    name: "limit: a cache line, one way",
-    family: Family::Limit,
-    pending: None,
-    lines: None,
-    expire: None,
-    unpolled: None,
-    threads: None,
-    across: limit::bounce,
-    proof: None,
-};
 
 /// Returns all subjects that this program can measure.
 pub(crate) fn all() -> Vec<Entry> {
@@ -137,7 +120,6 @@ pub(crate) fn all() -> Vec<Entry> {
         "limit: the loop alone",
         Family::Limit,
     ));
-    all.push(BOUNCE);
     all
 }
 
@@ -157,7 +139,7 @@ pub const COARSE: &str = "WheelTimer on a Worker";
 pub const TOKIO: &str = "tokio, multi-thread";
 const ALTERNATIVE: &str = "tokio, alternative timer";
 
-/// A peer that this program cannot measure, or cannot measure in some operations.
+/// A peer that this program cannot measure.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Missing {
     /// Name of the subject.
@@ -166,9 +148,9 @@ pub struct Missing {
     pub why: String,
 }
 
-/// Returns the peers that are missing, each with a way to install it, and the peers that cannot do all of `operations`.
+/// Returns the peers that are missing, each with a way to install it.
 #[must_use]
-pub fn missing(operations: &[Operation]) -> Vec<Missing> {
+pub fn missing() -> Vec<Missing> {
     let mut missing = Vec::new();
     if cfg!(not(tokio_unstable)) {
         missing.push(Missing {
@@ -192,28 +174,6 @@ pub fn missing(operations: &[Operation]) -> Vec<Missing> {
             missing.push(Missing {
                 subject,
                 why: format!("apt-get install {package}, and build with --features c-peers"),
-            });
-        }
-    }
-    let across: Vec<_> = { operations.iter() }
-        .filter(|operation| operation.setting() == Setting::Across)
-        .map(|operation| operation.name())
-        .collect();
-    for (subject, is_there) in [
-        ("libev", cfg!(has_libev)),
-        ("libuv", cfg!(has_libuv)),
-        (EXACT_IN_C, cfg!(has_tickless)),
-        (LOOP_IN_C, cfg!(has_tickless)),
-        (COARSE_IN_C, cfg!(has_tickless)),
-        ("a timerfd per timer", cfg!(has_timerfd)),
-    ] {
-        if is_there && !across.is_empty() {
-            let names = across.join(" and ");
-            missing.push(Missing {
-                subject,
-                why: format!(
-                    "not possible: {names}, as its timers are for the thread of their loop"
-                ),
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Tests that each measurement measures the operation that its name says.
 
-use crate::{Family, Operation, Plan, Watch, missing, random, run, subjects};
+use crate::{Family, Operation, Plan, Watch, random, run, subjects};
 
 /// A watcher that ends the run after a number of turns.
 struct After(std::cell::Cell<u32>);
@@ -36,12 +36,7 @@ fn every_subject_fires_what_is_due_and_is_measured_in_every_operation_it_has() {
         rows.filter(|row| row.operation == operation && row.subject == subject)
             .count()
     };
-    let missing = missing(&Operation::ALL);
     for (subject, family) in subjects() {
-        if subject == "limit: a cache line, one way" {
-            assert_eq!(of(Operation::CrossCancel, subject), 1);
-            continue;
-        }
         assert_eq!(
             of(Operation::ArmCancel, subject),
             2,
@@ -61,10 +56,6 @@ fn every_subject_fires_what_is_due_and_is_measured_in_every_operation_it_has() {
                 "{subject}: {name} on one and two threads"
             );
         }
-        // A loop alone hands nothing over, and lists are not for two threads.
-        let is_named = missing.iter().any(|missing| missing.subject == subject);
-        let hands_over = usize::from(family != Family::Limit && !is_named);
-        assert_eq!(of(Operation::CrossCancel, subject), hands_over, "{subject}");
         let fires = usize::from(family != Family::Limit);
         assert_eq!(of(Operation::Expire, subject), fires, "{subject}");
     }
@@ -115,39 +106,4 @@ fn what_threads_do_at_once_is_what_one_does_among_pending_timers() {
         .map(|operation| operation.of_one_thread().name())
         .collect();
     assert_eq!(each, ["arm-cancel", "push-small", "churn"]);
-}
-
-#[test]
-fn the_clock_is_read_each_time_where_the_name_says_so() {
-    for operation in Operation::ALL {
-        let name = operation.name();
-        assert_eq!(
-            operation.reads_the_clock_each_time(),
-            name.ends_with("-clock"),
-            "{name}"
-        );
-    }
-}
-
-#[test]
-fn what_a_peer_cannot_do_is_named_where_it_was_asked_for() {
-    let impossible = |operations: &[Operation]| -> Vec<String> {
-        let missing = missing(operations).into_iter();
-        let said = missing.map(|missing| format!("{}: {}", missing.subject, missing.why));
-        said.filter(|said| said.contains("not possible")).collect()
-    };
-    assert!(impossible(&[Operation::Churn]).is_empty());
-    let expected: Vec<_> = { ["libev", "libuv"].into_iter() }
-        .zip([cfg!(has_libev), cfg!(has_libuv)])
-        .filter(|(_, is_there)| *is_there)
-        .map(|(name, _)| {
-            format!(
-                "{name}: not possible: cross-cancel, as its timers are for the thread of their loop"
-            )
-        })
-        .collect();
-    assert_eq!(
-        impossible(&[Operation::Churn, Operation::CrossCancel]),
-        expected
-    );
 }

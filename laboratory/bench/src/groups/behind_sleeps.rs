@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::{Sink, TOKIO, runtime};
-use crate::harness::{Group, Options};
+use crate::harness::{Group, Options, subjects};
 
 /// Resets between two readings of the clock.
 const BATCH: u32 = 500;
@@ -56,12 +56,9 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
         "reset of a sleep to a later instant, 500 times after each sleep of 5 ms",
         0,
         options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| behind_sleeps!(runtime, tickless, batches)),
-            ),
-            (TOKIO, Box::new(|| behind_sleeps!(runtime, tokio, batches))),
+        subjects![
+            "tickless" => behind_sleeps!(runtime, tickless, batches),
+            TOKIO => behind_sleeps!(runtime, tokio, batches),
         ],
     );
     sink(group.threads(2).at_most(1.0, TOKIO));

@@ -11,7 +11,7 @@ use tickless::time::DelayQueue;
 use tokio_util::time::DelayQueue as TokioQueue;
 
 use super::{Sink, runtime, shuffled, worker};
-use crate::harness::{Group, Options, time};
+use crate::harness::{Group, Options, subjects, time};
 
 const TOKIO_UTIL: &str = "tokio-util, DelayQueue";
 
@@ -114,15 +114,9 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
                 name,
                 count as u64,
                 options,
-                vec![
-                    (
-                        "tickless",
-                        Box::new(|| round!(DelayQueue<u64>, operation, count, order)),
-                    ),
-                    (
-                        TOKIO_UTIL,
-                        Box::new(|| round!(TokioQueue<u64>, operation, count, order)),
-                    ),
+                subjects![
+                    "tickless" => round!(DelayQueue<u64>, operation, count, order),
+                    TOKIO_UTIL => round!(TokioQueue<u64>, operation, count, order),
                 ],
             );
             sink(group.at_most(0.4, TOKIO_UTIL));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tickless::Executor;
 
 use super::Sink;
-use crate::harness::{Group, Options};
+use crate::harness::{Group, Options, subjects};
 
 const TOKIO: &str = "tokio, current-thread runtime";
 const WITHOUT: &str = "tickless without the tick";
@@ -204,15 +204,12 @@ where
         name,
         0,
         options,
-        vec![
-            ("tickless", Box::new(|| run(&with))),
-            (WITHOUT, Box::new(|| run(&without))),
-            (
-                TOKIO,
-                Box::new(|| {
-                    tokios.block_on(async { tokio::spawn(on_tokios()).await.expect("it ends") })
-                }),
-            ),
+        subjects![
+            "tickless" => run(&with),
+            WITHOUT => run(&without),
+            TOKIO => {
+                tokios.block_on(async { tokio::spawn(on_tokios()).await.expect("it ends") })
+            },
         ],
     )
 }
@@ -259,21 +256,15 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
             "a tick each 2 ms beside eight tasks that compute: how late",
             0,
             options,
-            vec![
-                (
-                    "tickless",
-                    Box::new(|| {
-                        let task = ours.spawn(beside_hogs(Ours, ticks));
-                        ours.block_on(task).expect("it ends")
-                    }),
-                ),
-                (
-                    TOKIO,
-                    Box::new(|| {
-                        let task = async { tokio::spawn(beside_hogs(Tokios, ticks)).await };
-                        theirs.block_on(task).expect("it ends")
-                    }),
-                ),
+            subjects![
+                "tickless" => {
+                    let task = ours.spawn(beside_hogs(Ours, ticks));
+                    ours.block_on(task).expect("it ends")
+                },
+                TOKIO => {
+                    let task = async { tokio::spawn(beside_hogs(Tokios, ticks)).await };
+                    theirs.block_on(task).expect("it ends")
+                },
             ],
         )
         .at_most(0.05, TOKIO),

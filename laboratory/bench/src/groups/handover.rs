@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Sink, TOKIO, runtime, worker};
-use crate::harness::{Group, Options};
+use crate::harness::{Group, Options, subjects};
 
 /// The numbers of timers that are passed to the other thread at a time.
 const BATCHES: [u64; 3] = [16, 1_000, 16_000];
@@ -31,28 +31,19 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
                 format!("{verb} sleeps that one thread arms and another drops, {batch} at a time"),
                 0,
                 options,
-                vec![
-                    (
-                        "tickless",
-                        Box::new(|| {
-                            let _worker = worker();
-                            hand_over(side, batch, batches, || tickless::time::sleep(SLEEP))
-                        }),
-                    ),
-                    (
-                        "tickless::coarse",
-                        Box::new(|| {
-                            let _worker = worker();
-                            hand_over(side, batch, batches, || tickless::coarse::sleep(SLEEP))
-                        }),
-                    ),
-                    (
-                        TOKIO,
-                        Box::new(|| {
-                            let _entered = runtime.enter();
-                            hand_over(side, batch, batches, || tokio::time::sleep(SLEEP))
-                        }),
-                    ),
+                subjects![
+                    "tickless" => {
+                        let _worker = worker();
+                        hand_over(side, batch, batches, || tickless::time::sleep(SLEEP))
+                    },
+                    "tickless::coarse" => {
+                        let _worker = worker();
+                        hand_over(side, batch, batches, || tickless::coarse::sleep(SLEEP))
+                    },
+                    TOKIO => {
+                        let _entered = runtime.enter();
+                        hand_over(side, batch, batches, || tokio::time::sleep(SLEEP))
+                    },
                 ],
             );
             sink(group.threads(2).at_most(1.0, TOKIO));

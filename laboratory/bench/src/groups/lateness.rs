@@ -190,42 +190,27 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
         .into_iter()
         .map(|(name, make)| (name, on_a_thread(count, make)))
         .collect();
-    // Both percentiles come from the same sleeps: measured for the first group, remembered for the second.
+    // Both percentiles come from the same sleeps: measured for the first group, kept for the second.
+    let names: Vec<_> = subjects.iter().map(|(name, _)| *name).collect();
     let tails = std::cell::RefCell::new(vec![Vec::new(); subjects.len()]);
-    let first = subjects
-        .iter_mut()
-        .enumerate()
-        .map(|(index, (name, run))| {
-            let tails = &tails;
-            let measure = move || {
-                let late = run();
-                tails.borrow_mut()[index].push(percentile(&late, 99));
-                percentile(&late, 50)
-            };
-            (*name, Box::new(measure) as Box<dyn FnMut() -> f64>)
-        })
-        .collect();
-    let p50 = Group::measure("lateness of a sleep of 200 µs, p50", 0, options, first)
+    let measured = (subjects.iter_mut().enumerate()).map(|(index, (name, run))| {
+        let tails = &tails;
+        let measure = move || {
+            let late = run();
+            tails.borrow_mut()[index].push(percentile(&late, 99));
+            percentile(&late, 50)
+        };
+        (*name, Box::new(measure) as Box<dyn FnMut() -> f64>)
+    });
+    let measured = measured.collect();
+    let p50 = Group::measure("lateness of a sleep of 200 µs, p50", 0, options, measured)
         .at_most(1.2, BARE)
         .at_most_nanos(FROM_INSIDE_TOKIO, 30_000.0)
         .at_most_of(ATTACHED, 1.5, BARE);
-    let tails = std::cell::RefCell::new(
-        tails
-            .into_inner()
-            .into_iter()
-            .map(Vec::into_iter)
-            .collect::<Vec<_>>(),
-    );
-    let second = sleepers
-        .iter()
-        .enumerate()
-        .map(|(index, (name, _))| {
-            let tails = &tails;
-            let measure = move || tails.borrow_mut()[index].next().unwrap_or(f64::NAN);
-            (*name, Box::new(measure) as Box<dyn FnMut() -> f64>)
-        })
-        .collect();
-    let p99 = Group::measure("lateness of a sleep of 200 µs, p99", 0, options, second)
+    // Without the round that warms up.
+    let tails = tails.into_inner().into_iter().map(|of| of[1..].to_vec());
+    let tails = names.into_iter().zip(tails).collect();
+    let p99 = Group::of_rounds("lateness of a sleep of 200 µs, p99", 0, tails)
         .at_most(1.2, BARE)
         .at_most_nanos(SPINS, 1_000.0);
     sink(p50);

@@ -10,7 +10,7 @@ use tickless_link::bias::{BiasedLock, LockHost, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 
 use super::Sink;
-use crate::harness::{Group, Options, each, time};
+use crate::harness::{Group, Options, each, subjects, time};
 
 type Base = Lock<BiasedLock<Linux>, u64>;
 
@@ -29,27 +29,14 @@ fn owner(options: &Options) -> Group {
         "lock and unlock, uncontended",
         0,
         options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| each(operations, || *black_box(biased.lock(Some(token))) += 1)),
-            ),
-            (
-                "the same in ordinary mode",
-                Box::new(|| each(operations, || *black_box(ordinary.lock(None)) += 1)),
-            ),
-            (
-                "std::sync::Mutex",
-                Box::new(|| {
-                    time(operations, || {
-                        (0..operations).for_each(|_| {
-                            if let Ok(mut value) = plain.lock() {
-                                *black_box(&mut *value) += 1;
-                            }
-                        });
-                    })
-                }),
-            ),
+        subjects![
+            "tickless" => each(operations, || *black_box(biased.lock(Some(token))) += 1),
+            "the same in ordinary mode" => each(operations, || *black_box(ordinary.lock(None)) += 1),
+            "std::sync::Mutex" => each(operations, || {
+                if let Ok(mut value) = plain.lock() {
+                    *black_box(&mut *value) += 1;
+                }
+            }),
         ],
     );
     biased.raw().disown(token);
@@ -93,12 +80,9 @@ fn stranger(options: &Options) -> Group {
         "a stranger takes a biased lock, which becomes ordinary",
         0,
         options,
-        vec![
-            ("tickless", Box::new(|| cost(false))),
-            (
-                "the same while another thread of the process runs",
-                Box::new(|| cost(true)),
-            ),
+        subjects![
+            "tickless" => cost(false),
+            "the same while another thread of the process runs" => cost(true),
         ],
     )
 }

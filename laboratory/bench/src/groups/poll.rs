@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tickless::hrtimer::{Monotonic, now};
 
 use super::{FAR, Sink, at, plain_timer, worker};
-use crate::harness::{Group, Options, each};
+use crate::harness::{Group, Options, each, subjects};
 
 /// Measures the check for due timers while no timer is due.
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {
@@ -22,39 +22,11 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
         "is anything due? with a timer pending and nothing due",
         1,
         options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| {
-                    each(operations, || {
-                        black_box(worker.is_due());
-                    })
-                }),
-            ),
-            (
-                "std::time::Instant::now() alone",
-                Box::new(|| {
-                    each(operations, || {
-                        black_box(Instant::now());
-                    })
-                }),
-            ),
-            (
-                "sleep(5 s) made and dropped: the clock alone",
-                Box::new(|| {
-                    each(operations, || {
-                        drop(black_box(tickless::time::sleep(Duration::from_secs(5))));
-                    })
-                }),
-            ),
-            (
-                "std::sync::Mutex, lock and unlock alone",
-                Box::new(|| {
-                    each(operations, || {
-                        drop(black_box(counter.lock()));
-                    })
-                }),
-            ),
+        subjects![
+            "tickless" => each(operations, || { black_box(worker.is_due()); }),
+            "std::time::Instant::now() alone" => each(operations, || { black_box(Instant::now()); }),
+            "sleep(5 s) made and dropped: the clock alone" => each(operations, || { drop(black_box(tickless::time::sleep(Duration::from_secs(5)))); }),
+            "std::sync::Mutex, lock and unlock alone" => each(operations, || { drop(black_box(counter.lock())); }),
         ],
     );
     timer.as_ref().cancel();

@@ -1,16 +1,15 @@
-//! The cost of futures: arm and cancel, reset, a timeout that is ready at once, and two threads.
+//! The cost of futures: arm and cancel, reset, and a timeout that is ready at once.
 
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use super::{Sink, TOKIO, runtime, worker};
-use crate::harness::{Group, Options, each, time};
+use crate::harness::{Group, Options, each, subjects};
 
 /// Polls a future once where it was made, and drops it.
 macro_rules! poll_once {
@@ -91,31 +90,10 @@ fn sleep_with(options: &Options, pending: usize, durations: Durations) -> Group 
         format!("arm and cancel of a sleep, {}", durations.name()),
         pending as u64,
         options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| {
-                    each_of(durations, operations, |after| {
-                        poll_once!(tickless::time::sleep(after))
-                    })
-                }),
-            ),
-            (
-                COARSE,
-                Box::new(|| {
-                    each_of(durations, operations, |after| {
-                        poll_once!(tickless::coarse::sleep(after))
-                    })
-                }),
-            ),
-            (
-                TOKIO,
-                Box::new(|| {
-                    each_of(durations, operations, |after| {
-                        poll_once!(tokio::time::sleep(after))
-                    })
-                }),
-            ),
+        subjects![
+            "tickless" => each_of(durations, operations, |after| poll_once!(tickless::time::sleep(after))),
+            COARSE => each_of(durations, operations, |after| poll_once!(tickless::coarse::sleep(after))),
+            TOKIO => each_of(durations, operations, |after| poll_once!(tokio::time::sleep(after))),
         ],
     );
     drop((ours, coarse));
@@ -144,49 +122,23 @@ fn reset_with(options: &Options, pending: usize) -> Group {
     let mut coarse = pending_of(pending, || tickless::coarse::sleep(after));
     let mut theirs = pending_of(pending, || tokio::time::sleep(after));
     let operations = options.operations(200_000);
-    let order = || {
-        let mut random = Rng::with_seed(29);
-        std::iter::repeat_with(move || random.usize(..pending))
-    };
-    let (mut of_ours, mut of_coarse, mut of_theirs) = (order(), order(), order());
+    macro_rules! each_reset {
+        ($sleeps:ident, $instant:ty) => {{
+            let mut random = Rng::with_seed(29);
+            each(operations, || {
+                let deadline = <$instant>::now() + after;
+                $sleeps[random.usize(..pending)].as_mut().reset(deadline);
+            })
+        }};
+    }
     Group::measure(
         "reset of a sleep to 500 s from now",
         pending as u64,
         options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| {
-                    time(operations, || {
-                        for (_, index) in (0..operations).zip(of_ours.by_ref()) {
-                            let deadline = tickless::time::Instant::now() + after;
-                            ours[index].as_mut().reset(deadline);
-                        }
-                    })
-                }),
-            ),
-            (
-                COARSE,
-                Box::new(|| {
-                    time(operations, || {
-                        for (_, index) in (0..operations).zip(of_coarse.by_ref()) {
-                            let deadline = tickless::time::Instant::now() + after;
-                            coarse[index].as_mut().reset(deadline);
-                        }
-                    })
-                }),
-            ),
-            (
-                TOKIO,
-                Box::new(|| {
-                    time(operations, || {
-                        for (_, index) in (0..operations).zip(of_theirs.by_ref()) {
-                            let deadline = tokio::time::Instant::now() + after;
-                            theirs[index].as_mut().reset(deadline);
-                        }
-                    })
-                }),
-            ),
+        subjects![
+            "tickless" => each_reset!(ours, tickless::time::Instant),
+            COARSE => each_reset!(coarse, tickless::time::Instant),
+            TOKIO => each_reset!(theirs, tokio::time::Instant),
         ],
     )
 }
@@ -202,95 +154,9 @@ pub(super) fn timeout_ready(options: &Options, sink: Sink<'_>) {
         "timeout around a future that is ready at once",
         0,
         options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| {
-                    each(operations, || {
-                        poll_once!(tickless::time::timeout(limit, async {}));
-                    })
-                }),
-            ),
-            (
-                TOKIO,
-                Box::new(|| {
-                    each(operations, || {
-                        poll_once!(tokio::time::timeout(limit, async {}));
-                    })
-                }),
-            ),
+        subjects![
+            "tickless" => each(operations, || poll_once!(tickless::time::timeout(limit, async {}))),
+            TOKIO => each(operations, || poll_once!(tokio::time::timeout(limit, async {}))),
         ],
     ));
-}
-
-/// Arms and cancels timers on `threads` threads at once, each of which is a worker. Returns the nanoseconds for one
-/// operation of one thread.
-fn on_threads(threads: usize, operations: u64, prepare: fn() -> Box<dyn FnMut()>) -> f64 {
-    let barrier = Arc::new(Barrier::new(threads));
-    let handles: Vec<_> = (0..threads)
-        .map(|_| {
-            let barrier = Arc::clone(&barrier);
-            std::thread::spawn(move || {
-                let mut operation = prepare();
-                for _ in 0..operations / 10 {
-                    operation();
-                }
-                barrier.wait();
-                time(operations, || (0..operations).for_each(|_| operation()))
-            })
-        })
-        .collect();
-    let each = handles
-        .into_iter()
-        .map(|handle| handle.join().expect("no panic"));
-    #[expect(clippy::cast_precision_loss, reason = "few threads")]
-    {
-        each.sum::<f64>() / threads as f64
-    }
-}
-
-fn arm_and_cancel_on_a_worker() -> Box<dyn FnMut()> {
-    let worker = worker();
-    Box::new(move || {
-        let _ = &worker;
-        poll_once!(tickless::time::sleep(Duration::from_secs(5)));
-    })
-}
-
-fn arm_and_cancel_in_tokio() -> Box<dyn FnMut()> {
-    static SHARED: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
-    let handle = SHARED.get_or_init(runtime).handle().clone();
-    Box::new(move || {
-        let _entered = handle.enter();
-        poll_once!(tokio::time::sleep(Duration::from_secs(5)));
-    })
-}
-
-/// Measures whether two threads slow each other down.
-pub(super) fn two_threads(options: &Options, sink: Sink<'_>) {
-    let operations = options.operations(500_000);
-    let ours = Group::measure(
-        "arm and cancel of a sleep, per thread",
-        0,
-        options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| on_threads(2, operations, arm_and_cancel_on_a_worker)),
-            ),
-            (
-                "tickless, one thread alone",
-                Box::new(|| on_threads(1, operations, arm_and_cancel_on_a_worker)),
-            ),
-            (
-                "tokio, two threads",
-                Box::new(|| on_threads(2, operations / 4, arm_and_cancel_in_tokio)),
-            ),
-            (
-                "tokio, one thread alone",
-                Box::new(|| on_threads(1, operations / 4, arm_and_cancel_in_tokio)),
-            ),
-        ],
-    );
-    sink(ours.threads(2).at_most(1.05, "tickless, one thread alone"));
 }

@@ -6,12 +6,12 @@
 use std::pin::Pin;
 
 use tickless_core::base::Timers;
-use tickless_core::coarse::{StartOutcome, Tick, WheelKind};
+use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry;
 
-use super::{Sink, shuffled};
-use crate::harness::{Group, Options, time};
+use super::Sink;
+use crate::harness::{Group, Options, subjects, time};
 use crate::host::{self, Coarse, Host};
 use crate::limit::Slots;
 
@@ -37,7 +37,7 @@ fn delete_all(timers: &Timers<Host>, all: &[Pin<Box<Coarse>>]) {
 /// Measures arming and deleting a timer among many pending ones.
 pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
     for pending in [0, 1_000, 100_000, 1_000_000] {
-        let timers = host::timers(1, true, ());
+        let timers = host::timers();
         let waiting = coarse_timers(pending);
         let slots = Slots::new(pending + 64);
         for (index, timer) in waiting.iter().enumerate() {
@@ -59,27 +59,21 @@ pub(super) fn arm_and_delete(options: &Options, sink: Sink<'_>) {
             "arm a coarse timer and delete it",
             pending as u64,
             options,
-            vec![
-                (
-                    "tickless",
-                    Box::new(|| {
-                        each(&|index, expiry| {
-                            let timer = own[index].as_ref();
-                            let armed = timer.arm(&timers, NOW, expiry);
-                            debug_assert!(armed.is_ok());
-                            timer.delete(&timers);
-                        })
-                    }),
-                ),
-                (
-                    LIST,
-                    Box::new(|| {
-                        each(&|index, expiry| {
-                            slots.link(index, place(expiry), expiry.0);
-                            slots.unlink(index);
-                        })
-                    }),
-                ),
+            subjects![
+                "tickless" => {
+                    each(&|index, expiry| {
+                        let timer = own[index].as_ref();
+                        let armed = timer.arm(&timers, NOW, expiry);
+                        debug_assert!(armed.is_ok());
+                        timer.delete(&timers);
+                    })
+                },
+                LIST => {
+                    each(&|index, expiry| {
+                        slots.link(index, place(expiry), expiry.0);
+                        slots.unlink(index);
+                    })
+                },
             ],
         );
         sink(group);
@@ -92,62 +86,12 @@ fn place(expiry: Tick) -> usize {
     geometry::place::<9>(NOW, expiry).slot.number()
 }
 
-/// Measures restarts of a timer within its slot.
-pub(super) fn rearm_in_slot(options: &Options, sink: Sink<'_>) {
-    for pending in [1_000, 100_000, 1_000_000] {
-        let timers = host::timers(1, true, ());
-        let waiting = coarse_timers(pending);
-        let slots = Slots::new(pending);
-        // On level 3, whose slots are 512 ticks.
-        let expiry = |index: usize| Tick(8_192 + 512 * (index % 40) as u64);
-        for (index, timer) in waiting.iter().enumerate() {
-            let armed = timer.as_ref().arm(&timers, NOW, expiry(index));
-            armed.expect("it is not armed");
-            slots.link(index, place(expiry(index)), expiry(index).0);
-        }
-        let order = shuffled(pending);
-        let repeats = options.operations(2_000_000).div_ceil(pending as u64);
-        let operations = repeats * pending as u64;
-        let each = |visit: &dyn Fn(usize, Tick)| {
-            time(operations, || {
-                for repeat in 0..repeats {
-                    for &index in &order {
-                        visit(index, Tick(expiry(index).0 + 1 + repeat % 2));
-                    }
-                }
-            })
-        };
-        let group = Group::measure(
-            "arm a coarse timer again, within its slot",
-            pending as u64,
-            options,
-            vec![
-                (
-                    "tickless",
-                    Box::new(|| {
-                        each(&|index, expiry| {
-                            let was_active = waiting[index].as_ref().modify(&timers, NOW, expiry);
-                            debug_assert_eq!(was_active, StartOutcome::Restarted);
-                        })
-                    }),
-                ),
-                (
-                    "limit: one comparison and one store",
-                    Box::new(|| each(&|index, expiry| slots.write(index, place(expiry), expiry.0))),
-                ),
-            ],
-        );
-        sink(group);
-        delete_all(&timers, &waiting);
-    }
-}
-
 const DRAIN: &str = "limit: unlink a node and call its function";
 
 /// Measures firing many due timers.
 pub(super) fn expire(options: &Options, sink: Sink<'_>) {
     let pending = usize::try_from(options.operations(1_000_000)).unwrap_or(1_000_000);
-    let timers = host::timers(1, true, ());
+    let timers = host::timers();
     let all = coarse_timers(pending);
     let slots = Slots::new(pending);
     let mut now = 1;
@@ -155,35 +99,29 @@ pub(super) fn expire(options: &Options, sink: Sink<'_>) {
         "fire coarse timers that are due",
         pending as u64,
         options,
-        vec![
-            (
-                "tickless",
-                Box::new(|| {
-                    for (index, timer) in all.iter().enumerate() {
-                        let due = Tick(now + expiry(index).0 % 4_000);
-                        timer
-                            .as_ref()
-                            .arm(&timers, Tick(now), due)
-                            .expect("it is not armed");
-                    }
-                    now += 10_000;
-                    time(pending as u64, || {
-                        let pass =
-                            timers.run_wheel(CpuId(0), WheelKind::Local, Tick(now), u32::MAX);
-                        assert_eq!(pass.fired as usize, pending);
-                    })
-                }),
-            ),
-            (
-                DRAIN,
-                Box::new(|| {
-                    for index in 0..pending {
-                        let due = Tick(NOW.0 + expiry(index).0 % 4_000);
-                        slots.link(index, place(due), due.0);
-                    }
-                    time(pending as u64, || assert_eq!(slots.drain(), pending))
-                }),
-            ),
+        subjects![
+            "tickless" => {
+                for (index, timer) in all.iter().enumerate() {
+                    let due = Tick(now + expiry(index).0 % 4_000);
+                    timer
+                        .as_ref()
+                        .arm(&timers, Tick(now), due)
+                        .expect("it is not armed");
+                }
+                now += 10_000;
+                time(pending as u64, || {
+                    let pass =
+                        timers.run_wheel(CpuId(0), WheelKind::Local, Tick(now), u32::MAX);
+                    assert_eq!(pass.fired as usize, pending);
+                })
+            },
+            DRAIN => {
+                for index in 0..pending {
+                    let due = Tick(NOW.0 + expiry(index).0 % 4_000);
+                    slots.link(index, place(due), due.0);
+                }
+                time(pending as u64, || assert_eq!(slots.drain(), pending))
+            },
         ],
     );
     sink(group.at_most(0.9, DRAIN));

@@ -39,6 +39,10 @@ const BESIDE_A_THREAD: &str = "the same on a foreign thread, while another one d
 const BESIDE_A_WORKER: &str = "the same on a `Worker`, while another one does so";
 const EXPIRY: &str = "expiry of a `Sleep`, its wake-up included, 1,000 due at once";
 
+const UNPOLLED: &str = "`sleep` of 500 s: made and dropped unpolled";
+const RESET: &str = "`Sleep::reset` to a given later instant";
+const RESET_BY_THE_CLOCK: &str = "`Sleep::reset(Instant::now() + d)`";
+const TIMEOUT: &str = "`timeout` around what is ready";
 const VISITED: &str = "the same on a foreign thread, after another thread took the base lock";
 const WITH_THREAD_SLACK: &str = "the same on a foreign thread whose timers have 1 ms of slack";
 const WITH_SLACK: &str = "`sleep` of 500 s with 1 ms of slack: made, polled once, dropped";
@@ -54,19 +58,14 @@ const POLLED_AGAIN: &str =
 const FOREIGN_DROP_COARSE: &str = "drop of a `coarse::Sleep` that another thread armed, the same";
 const FOREIGN_DROP: &str = "drop of a `Sleep` that another thread armed, 1,000 in a row";
 
+#[rustfmt::skip]
 const ROWS: [Row; 24] = [
-    (MADE_AND_DROPPED, Aim::Instructions(200), || {
-        foreign(polled_and_dropped)
-    }),
-    (ON_A_WORKER, Aim::Instructions(180), || {
-        on_a_worker(|_| polled_and_dropped())
-    }),
+    (MADE_AND_DROPPED, Aim::Instructions(200), || foreign(polled_and_dropped)),
+    (ON_A_WORKER, Aim::Instructions(180), || on_a_worker(|_| polled_and_dropped())),
     (BESIDE_A_THREAD, Aim::Of(MADE_AND_DROPPED, 100), || {
         foreign(|| beside_another(|| drop(worker()), polled_and_dropped));
     }),
-    (BESIDE_A_WORKER, Aim::Of(ON_A_WORKER, 100), || {
-        on_a_worker(|_| beside_another(worker, polled_and_dropped));
-    }),
+    (BESIDE_A_WORKER, Aim::Of(ON_A_WORKER, 100), || on_a_worker(|_| beside_another(worker, polled_and_dropped))),
     (VISITED, Aim::Instructions(300), || {
         foreign(|| {
             be_visited();
@@ -77,47 +76,19 @@ const ROWS: [Row; 24] = [
         tickless::time::set_thread_slack(SLACK);
         foreign(polled_and_dropped);
     }),
-    (
-        "`coarse::sleep` of 500 s, the same; foreign thread",
-        Aim::Instructions(200),
-        || {
-            foreign(|| {
-                rounds(|| poll_once(pin!(tickless::coarse::sleep(SLEEP))));
-            });
-        },
-    ),
-    (
-        "`sleep` of 500 s: made and dropped unpolled",
-        Aim::Instructions(35),
-        || {
-            foreign(|| rounds(|| drop(black_box(tickless::time::sleep(black_box(SLEEP))))));
-        },
-    ),
-    (
-        "`Sleep::reset` to a given later instant",
-        Aim::Instructions(45),
-        || {
-            on_a_worker(|_| {
-                reset(Precision::Exact, |_, deadline| *deadline);
-            });
-        },
-    ),
-    (
-        "`Sleep::reset(Instant::now() + d)`",
-        Aim::Instructions(90),
-        || {
-            on_a_worker(|_| {
-                reset(Precision::Exact, |after, _| Instant::now() + after);
-            });
-        },
-    ),
+    ("`coarse::sleep` of 500 s, the same; foreign thread", Aim::Instructions(200), || {
+        foreign(|| rounds(|| poll_once(pin!(tickless::coarse::sleep(SLEEP)))));
+    }),
+    (UNPOLLED, Aim::Instructions(35), || {
+        foreign(|| rounds(|| drop(black_box(tickless::time::sleep(black_box(SLEEP))))));
+    }),
+    (RESET, Aim::Instructions(45), || on_a_worker(|_| reset(Precision::Exact, |_, deadline| *deadline))),
+    (RESET_BY_THE_CLOCK, Aim::Instructions(90), || {
+        on_a_worker(|_| reset(Precision::Exact, |after, _| Instant::now() + after));
+    }),
     (RESET_FROM_STD, Aim::OfPeer(100), || {
         let begun = StdInstant::now();
-        on_a_worker(move |_| {
-            reset(Precision::Exact, |after, _| {
-                Instant::from_std(begun + after)
-            });
-        });
+        on_a_worker(move |_| reset(Precision::Exact, |after, _| Instant::from_std(begun + after)));
     }),
     (RESET_VISITED, Aim::OfPeer(100), || {
         on_a_worker(|_| {
@@ -128,159 +99,88 @@ const ROWS: [Row; 24] = [
     (WITH_SLACK, Aim::OfPeer(100), || {
         foreign(|| rounds(|| poll_once(pin!(tickless::time::sleep(SLEEP).slack(SLACK)))));
     }),
-    (RESET_WITH_SLACK, Aim::OfPeer(100), || {
+    (RESET_WITH_SLACK, Aim::OfPeer(100), || on_a_worker(|_| reset(SLACK, |_, deadline| *deadline))),
+    (POLLED_AGAIN, Aim::OfPeer(100), || on_a_worker(|_| polled_again(tickless::time::sleep(SLEEP)))),
+    (TIMEOUT, Aim::Instructions(60), || {
+        foreign(|| rounds(|| poll_once(pin!(tickless::time::timeout(SLEEP, ready(()))))));
+    }),
+    ("`WheelTimer`: start and cancel", Aim::Instructions(160), || {
         on_a_worker(|_| {
-            reset(SLACK, |_, deadline| *deadline);
+            let timer = pin!(wheel_timer());
+            rounds(|| {
+                let _ = timer.as_ref().start(SLEEP);
+                timer.as_ref().cancel_queued();
+            });
         });
     }),
-    (POLLED_AGAIN, Aim::OfPeer(100), || {
-        on_a_worker(|_| polled_again(tickless::time::sleep(SLEEP)));
+    ("`WheelTimer`: start again, within its bucket", Aim::Instructions(60), || {
+        on_a_worker(|_| {
+            let timer = pin!(wheel_timer());
+            let mut deadline = Instant::now() + SLEEP;
+            let _ = timer.as_ref().start(deadline);
+            rounds(|| {
+                deadline += 100 * STEP;
+                let _ = timer.as_ref().start(deadline);
+            });
+        });
     }),
-    (
-        "`timeout` around what is ready",
-        Aim::Instructions(60),
-        || {
-            foreign(|| {
-                rounds(|| poll_once(pin!(tickless::time::timeout(SLEEP, ready(())))));
-            });
-        },
-    ),
-    (
-        "`WheelTimer`: start and cancel",
-        Aim::Instructions(160),
-        || {
-            on_a_worker(|_| {
-                let timer = pin!(wheel_timer());
-                rounds(|| {
-                    let _ = timer.as_ref().start(SLEEP);
-                    timer.as_ref().cancel_queued();
-                });
-            });
-        },
-    ),
-    (
-        "`WheelTimer`: start again, within its bucket",
-        Aim::Instructions(60),
-        || {
-            on_a_worker(|_| {
-                let timer = pin!(wheel_timer());
-                let mut deadline = Instant::now() + SLEEP;
+    ("`HrTimer`: start and cancel, far", Aim::Instructions(200), || {
+        on_a_worker(|_| {
+            let timer = pin!(exact_timer());
+            let mut deadline = Instant::now() + SLEEP;
+            rounds(|| {
+                deadline += STEP;
                 let _ = timer.as_ref().start(deadline);
-                rounds(|| {
-                    deadline += 100 * STEP;
-                    let _ = timer.as_ref().start(deadline);
-                });
+                timer.as_ref().cancel();
             });
-        },
-    ),
-    (
-        "`HrTimer`: start and cancel, far",
-        Aim::Instructions(200),
-        || {
-            on_a_worker(|_| {
-                let timer = pin!(exact_timer());
-                let mut deadline = Instant::now() + SLEEP;
-                rounds(|| {
-                    deadline += STEP;
-                    let _ = timer.as_ref().start(deadline);
-                    timer.as_ref().cancel();
-                });
-            });
-        },
-    ),
-    (
-        "`HrTimer`: start again, later",
-        Aim::Instructions(60),
-        || {
-            on_a_worker(|_| {
-                let timer = pin!(exact_timer());
-                let mut deadline = Instant::now() + SLEEP;
+        });
+    }),
+    ("`HrTimer`: start again, later", Aim::Instructions(60), || {
+        on_a_worker(|_| {
+            let timer = pin!(exact_timer());
+            let mut deadline = Instant::now() + SLEEP;
+            let _ = timer.as_ref().start(deadline);
+            rounds(|| {
+                deadline += STEP;
                 let _ = timer.as_ref().start(deadline);
-                rounds(|| {
-                    deadline += STEP;
-                    let _ = timer.as_ref().start(deadline);
-                });
             });
-        },
-    ),
-    (
-        "`Worker::is_due`, nothing due",
-        Aim::Instructions(30),
-        || {
-            on_a_worker(|worker| rounds(|| _ = black_box(worker.is_due())));
-        },
-    ),
+        });
+    }),
+    ("`Worker::is_due`, nothing due", Aim::Instructions(30), || {
+        on_a_worker(|worker| rounds(|| _ = black_box(worker.is_due())));
+    }),
     (EXPIRY, Aim::OfPeer(50), expiry),
-    (FOREIGN_DROP, Aim::OfPeer(100), || {
-        foreign(|| foreign_drops(|| tickless::time::sleep(SLEEP), || {}));
-    }),
-    (FOREIGN_DROP_COARSE, Aim::OfPeer(100), || {
-        foreign(|| foreign_drops(|| tickless::coarse::sleep(SLEEP), || {}));
-    }),
+    (FOREIGN_DROP, Aim::OfPeer(100), || foreign(|| foreign_drops(|| tickless::time::sleep(SLEEP), || {}))),
+    (FOREIGN_DROP_COARSE, Aim::OfPeer(100), || foreign(|| foreign_drops(|| tickless::coarse::sleep(SLEEP), || {}))),
 ];
 
 /// The rows that tokio can execute too: the names of the operation, and the function that executes tokio's rounds.
+#[rustfmt::skip]
 const PEERS: [(&str, &str, fn()); 15] = [
-    (
-        VISITED,
-        "tokio, sleep beside a visitor",
-        tokio_polled_and_dropped,
-    ),
-    (
-        WITH_THREAD_SLACK,
-        "tokio, sleep, as late as the thread",
-        tokio_polled_and_dropped,
-    ),
+    (VISITED, "tokio, sleep beside a visitor", tokio_polled_and_dropped),
+    (WITH_THREAD_SLACK, "tokio, sleep, as late as the thread", tokio_polled_and_dropped),
     (MADE_AND_DROPPED, "tokio, sleep", tokio_polled_and_dropped),
-    (
-        WITH_SLACK,
-        "tokio, sleep, as late",
-        tokio_polled_and_dropped,
-    ),
+    (WITH_SLACK, "tokio, sleep, as late", tokio_polled_and_dropped),
     (RESET_FROM_STD, "tokio, reset from std", || {
         let begun = StdInstant::now();
         in_tokio(|| reset_tokio(|after, _| (begun + after).into()));
     }),
-    (RESET_VISITED, "tokio, reset beside a visitor", || {
-        in_tokio(|| reset_tokio(|_, deadline| *deadline));
+    (RESET_VISITED, "tokio, reset beside a visitor", || in_tokio(|| reset_tokio(|_, deadline| *deadline))),
+    (RESET_WITH_SLACK, "tokio, reset, as late", || in_tokio(|| reset_tokio(|_, deadline| *deadline))),
+    (UNPOLLED, "tokio, unpolled", || {
+        in_tokio(|| rounds(|| drop(black_box(tokio::time::sleep(black_box(SLEEP))))));
     }),
-    (RESET_WITH_SLACK, "tokio, reset, as late", || {
-        in_tokio(|| reset_tokio(|_, deadline| *deadline));
+    (RESET, "tokio, reset", || in_tokio(|| reset_tokio(|_, deadline| *deadline))),
+    (RESET_BY_THE_CLOCK, "tokio, reset by the clock", || {
+        in_tokio(|| reset_tokio(|after, _| tokio::time::Instant::now() + after));
     }),
-    (
-        "`sleep` of 500 s: made and dropped unpolled",
-        "tokio, unpolled",
-        || {
-            in_tokio(|| rounds(|| drop(black_box(tokio::time::sleep(black_box(SLEEP))))));
-        },
-    ),
-    (
-        "`Sleep::reset` to a given later instant",
-        "tokio, reset",
-        || {
-            in_tokio(|| reset_tokio(|_, deadline| *deadline));
-        },
-    ),
-    (
-        "`Sleep::reset(Instant::now() + d)`",
-        "tokio, reset by the clock",
-        || {
-            in_tokio(|| reset_tokio(|after, _| tokio::time::Instant::now() + after));
-        },
-    ),
-    (POLLED_AGAIN, "tokio, polled again", || {
-        in_tokio(|| polled_again(tokio::time::sleep(SLEEP)));
-    }),
-    ("`timeout` around what is ready", "tokio, timeout", || {
+    (POLLED_AGAIN, "tokio, polled again", || in_tokio(|| polled_again(tokio::time::sleep(SLEEP)))),
+    (TIMEOUT, "tokio, timeout", || {
         in_tokio(|| rounds(|| poll_once(pin!(tokio::time::timeout(SLEEP, ready(()))))));
     }),
     (EXPIRY, "tokio, expiry", tokio_expiry),
     (FOREIGN_DROP, "tokio, foreign drop", tokio_foreign_drops),
-    (
-        FOREIGN_DROP_COARSE,
-        "tokio, foreign drop beside coarse ones",
-        tokio_foreign_drops,
-    ),
+    (FOREIGN_DROP_COARSE, "tokio, foreign drop beside coarse ones", tokio_foreign_drops),
 ];
 
 pub(super) fn operations() -> Vec<Operation> {

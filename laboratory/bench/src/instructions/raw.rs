@@ -61,7 +61,7 @@ const fn scattered(number: u64) -> u64 {
 type Exact = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
 
 fn exact(step: Step<'_>) {
-    let timers = host::timers(1, true, ());
+    let timers = host::timers();
     let new = |_| -> Pin<Box<Exact>> { Box::pin(HrTimer::new(|_| Restart::No)) };
     let (waiting, own): (Vec<_>, Vec<_>) =
         ((0..PENDING).map(new).collect(), (0..OWN).map(new).collect());
@@ -105,7 +105,7 @@ fn after(at: Instant, micros: u64) -> Instant {
 }
 
 fn coarse(step: Step<'_>) {
-    let timers: Timers<Host> = host::timers(1, true, ());
+    let timers: Timers<Host> = host::timers();
     let new = |_| host::coarse(WheelKind::Local);
     let (waiting, own): (Vec<_>, Vec<_>) =
         ((0..PENDING).map(new).collect(), (0..OWN).map(new).collect());

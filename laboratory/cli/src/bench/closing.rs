@@ -178,35 +178,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_spread_of_either_side_excuses() {
-        let said = of(vec![
-            row("ours", Family::Tickless, [39.0, 40.0, 41.0]),
-            row("heap", Family::Peer, [30.0, 35.0, 39.0]),
-        ]);
+    fn the_spread_of_either_side_excuses_and_a_limit_is_no_peer() {
+        let heap = row("heap", Family::Peer, [30.0, 35.0, 39.0]);
+        let limit = row("limit", Family::Limit, [1.0, 1.0, 1.0]);
+        let ours = |ns| row("ours", Family::Tickless, ns);
+        let said = of(vec![ours([39.0, 40.0, 41.0]), heap.clone(), limit.clone()]);
         assert_eq!(said.len(), 2);
         assert_eq!(said[1], "Behind, within the spread: churn, 1,000 pending.");
-    }
-
-    #[test]
-    fn who_is_first_has_nothing_to_explain_and_a_limit_is_no_peer() {
-        let said = of(vec![
-            row("ours", Family::Tickless, [9.0, 10.0, 11.0]),
-            row("heap", Family::Peer, [30.0, 35.0, 39.0]),
-            row("limit", Family::Limit, [1.0, 1.0, 1.0]),
-        ]);
-        assert_eq!(
-            said,
-            ["Tickless is first in 1 of 1 comparisons with the cheapest peer."]
-        );
-        assert!(of(vec![row("ours", Family::Tickless, [1.0; 3])]).is_empty());
-    }
-
-    #[test]
-    fn rounds_that_differ_by_more_than_twice_are_called_unsteady() {
-        let said = of(vec![
-            row("ours", Family::Tickless, [9.0, 10.0, 18.5]),
-            row("heap", Family::Peer, [30.0, 35.0, 59.0]),
-        ]);
-        assert!(said[1].starts_with("UNSTEADY: 1 of 2 figures"), "{said:?}");
+        let first = "Tickless is first in 1 of 1 comparisons with the cheapest peer.";
+        let said = of(vec![ours([9.0, 10.0, 11.0]), heap.clone(), limit.clone()]);
+        assert_eq!(said, [first]);
+        let said = of(vec![ours([9.0, 10.0, 18.5]), heap, limit.clone()]);
+        assert!(said[1].starts_with("UNSTEADY: 1 of 3 figures"), "{said:?}");
+        assert!(of(vec![ours([2.0; 3]), limit]).is_empty());
     }
 }

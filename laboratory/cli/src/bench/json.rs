@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Finished, closing, marks};
+use super::{Finished, closing};
 
 /// Returns the whole document.
 pub(super) fn of(finished: &Finished) -> Value {
@@ -20,7 +20,6 @@ pub(super) fn of(finished: &Finished) -> Value {
         "missing": finished.missing,
         "faults": finished.results.faults,
         "notes": finished.notes,
-        "marks": marks::judge(finished),
         "closing": closing::sentences(finished),
     })
 }

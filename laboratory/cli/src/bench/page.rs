@@ -5,7 +5,7 @@ use tickless_peers::{Family, Operation};
 
 use super::groups::{self, Group, RATIO_NOTE, figure, range, ratio, unit};
 use super::print::{column, names};
-use super::{Finished, closing, marks};
+use super::{Finished, closing};
 use crate::failure::Failure;
 use crate::page::{Number, figure as plotted};
 use crate::plot::Curve;
@@ -28,7 +28,6 @@ pub(super) fn of(finished: &Finished) -> Result<String, Failure> {
         machine: finished.machine.summary(),
         complaints: finished.notes.iter().cloned().chain(faults).collect(),
         conclusions: closing::sentences(finished),
-        marks: marks::judge(finished),
         subjects: missing
             .map(|missing| (format!("{}, missing", missing.subject), missing.why.to_string()))
             .collect(),

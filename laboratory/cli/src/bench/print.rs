@@ -3,8 +3,7 @@
 use tickless_peers::Operation;
 
 use super::groups::{self, Group, RATIO_NOTE, figure, ratio, unit};
-use super::{Finished, closing, marks};
-use crate::mark::Mark;
+use super::{Finished, closing};
 use crate::table::{Align, table};
 use crate::units;
 
@@ -46,8 +45,6 @@ pub(super) fn report(finished: &Finished) -> String {
             .collect(),
     );
     paragraph("Notes", finished.notes.clone());
-    let marks = marks::judge(finished);
-    paragraph("Marks", marks.iter().map(Mark::line).collect());
     paragraph("What it says", closing::sentences(finished));
     text
 }

@@ -1,6 +1,5 @@
 //! The options of `tickless demo`, and the settings that follow from them.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ pub(crate) struct Arguments {
     rounds: Option<u32>,
 
     /// Connections at a time
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     connections: u32,
 
     /// Requests a second, of all clients together
@@ -55,22 +54,6 @@ pub(crate) struct Arguments {
     )]
     rate: u32,
 
-    /// Clients of a hundred that fall silent
-    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=100))]
-    silent: u32,
-
-    /// Clients of a hundred that never finish a header
-    #[arg(long, value_name = "PERCENT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
-    slow: u32,
-
-    /// Time of silence after which a connection is closed [default: 300ms, or what fits the round and the rate]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    idle_timeout: Option<Duration>,
-
-    /// Time for a request's header to be complete [default: one and a half times the idle timeout]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    header_timeout: Option<Duration>,
-
     /// Time between two datagrams of the paced sender
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = units::duration)]
     pace: Duration,
@@ -81,17 +64,6 @@ pub(crate) struct Arguments {
     /// the wait until then up as well, so its timers are late by up to 2ms.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     slack: Duration,
-
-    /// Threads of each server [default: one a CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
-
-    /// Serve visitors as well: tickless::time at this address, tokio::time at the next port
-    ///
-    /// Point a browser at it to see live numbers, or wrk to add load of your own. Requests of visitors are counted like
-    /// all others. Without this option, the servers listen on free ports of 127.0.0.1.
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
 
     /// The report, one HTML file
     #[arg(
@@ -111,10 +83,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_report: bool,
 
-    /// Number that decides which clients fall silent and when
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-
     #[command(flatten)]
     pub(crate) output: output::Options,
 }
@@ -125,15 +93,11 @@ Times are numbers with a unit: ns, us, ms, s, m, h, d.
 Examples:
   tickless demo
       Twenty seconds, a table of 14 lines, and the report tickless-demo.html.
-  tickless demo --duration 60s --connections 8000 --seed 7
+  tickless demo --duration 60s --connections 8000
       Longer and larger.
   tickless demo --slack 2ms
       With timers that may be as late as tokio's are.
-  tickless demo --listen 127.0.0.1:8080 --duration 5m
-      Meanwhile: open http://127.0.0.1:8080, or compare
-      wrk -c 500 -d 20s http://127.0.0.1:8080/hello (tickless::time) with
-      wrk -c 500 -d 20s http://127.0.0.1:8081/hello (tokio::time).
-  tickless demo --duration 4s --no-report --json - | jq .arms[].paced.p99_ns
+  tickless demo --duration 4s --no-report --json - | jq .arms[].figures.paced_p99_ns
       For scripts.
 
 Exit codes: 0 all checks held, 1 one failed, 2 bad arguments, 3 the machine lacks something.
@@ -145,9 +109,6 @@ pub(crate) struct Settings {
     #[serde(rename = "duration_ns", serialize_with = "as_nanos")]
     pub(crate) duration: Duration,
     pub(crate) rounds: u32,
-    /// True if one more round counts system calls.
-    #[serde(skip)]
-    pub(crate) counting: bool,
     /// The length of one arm's part of a round.
     #[serde(rename = "part_ns", serialize_with = "as_nanos")]
     pub(crate) part: Duration,
@@ -169,9 +130,8 @@ pub(crate) struct Settings {
     /// The slack of the arm that has slack.
     #[serde(rename = "slack_ns", serialize_with = "as_nanos")]
     pub(crate) slack: Duration,
-    pub(crate) threads: u32,
-    pub(crate) listen: Option<SocketAddr>,
-    pub(crate) seed: u64,
+    /// The threads of each server: one for each CPU.
+    pub(crate) threads: usize,
     #[serde(skip)]
     pub(crate) report: Option<Place>,
 }
@@ -180,6 +140,9 @@ fn as_nanos<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::O
     serializer.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Clients of a hundred that fall silent, and that never finish a header; at least one of each.
+const SILENT: u32 = 10;
+const SLOW: u32 = 2;
 const ARMS: u32 = 5;
 const _: () = assert!(Arm::COUNT == ARMS as usize);
 /// The least length of an arm's part of a round, long enough for its timeouts to fire.
@@ -206,43 +169,21 @@ const SLACK_MAX: Duration = Duration::from_secs(1);
 
 impl Arguments {
     /// Computes every default, and refuses settings that are impossible.
-    ///
-    /// `counting` says that system calls can be counted, which takes a round more.
-    pub(crate) fn settle(&self, counting: bool) -> Result<Settings, Failure> {
-        let share = |percent: u32| {
-            // At least one, if any were asked for.
-            let exact = u64::from(self.connections) * u64::from(percent);
-            u32::try_from(exact.div_ceil(100)).unwrap_or(u32::MAX)
-        };
-        let (silent, slow) = (share(self.silent), share(self.slow));
-        let active = self.connections.checked_sub(silent + slow).ok_or_else(|| {
-            let (silent, slow) = (self.silent, self.slow);
-            Failure::Input(format!(
-                "--silent {silent} and --slow {slow} are more than all {} connections; together they can be 100 at \
-                 most",
-                self.connections
-            ))
-        })?;
-        let spacing = Duration::from_secs(1) * active.max(1) / self.rate;
-        let (rounds, counting) = self.rounds_that_fit(spacing, counting);
-        let part = self.duration / (rounds + u32::from(counting)) / ARMS;
+    pub(crate) fn settle(&self) -> Result<Settings, Failure> {
+        let share = |percent: u32| (self.connections * percent).div_ceil(100);
+        let (silent, slow) = (share(SILENT), share(SLOW));
+        let active = self.connections - silent - slow;
+        let spacing = Duration::from_secs(1) * active / self.rate;
+        let rounds = self.rounds.unwrap_or_else(|| self.rounds_that_fit(spacing));
+        let part = self.duration / rounds / ARMS;
         let ramp = part.mul_f64(RAMP).min(RAMP_MAX);
         let ramp = ramp.max(CONNECT * self.connections);
-        let idle = self.idle_timeout.unwrap_or_else(|| {
-            let short = IDLE.min(part.mul_f64(IDLE_SHARE));
-            spacing.mul_f64(PATIENCE).max(short)
-        });
-        let header = self
-            .header_timeout
-            .unwrap_or_else(|| idle.mul_f64(PATIENCE));
-        let threads = self.threads.unwrap_or_else(|| {
-            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-            u32::try_from(cpus).unwrap_or(1)
-        });
+        let short = IDLE.min(part.mul_f64(IDLE_SHARE));
+        let idle = spacing.mul_f64(PATIENCE).max(short);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let settings = Settings {
             duration: self.duration,
             rounds,
-            counting,
             part,
             ramp,
             connections: self.connections,
@@ -251,46 +192,27 @@ impl Arguments {
             requests_per_second: self.rate,
             spacing,
             idle,
-            header,
+            header: idle.mul_f64(PATIENCE),
             pace: self.pace,
             slack: self.slack,
-            threads,
-            listen: self.listen,
-            seed: self.seed,
+            threads: cpus,
             report: (!self.no_report).then(|| Place::from(self.report.clone().into_os_string())),
         };
         settings.check()?;
         Ok(settings)
     }
-}
 
-impl Arguments {
-    /// Returns the number of rounds that fit the run, and whether one more counts system calls. Each part has to be
-    /// long enough for its timeouts.
-    fn rounds_that_fit(&self, spacing: Duration, counting: bool) -> (u32, bool) {
-        let idle = self
-            .idle_timeout
-            .unwrap_or_else(|| spacing.mul_f64(PATIENCE));
-        let header = self
-            .header_timeout
-            .unwrap_or_else(|| idle.mul_f64(PATIENCE));
+    /// Returns the number of rounds that fit the run. Each part has to be long enough for its timeouts.
+    fn rounds_that_fit(&self, spacing: Duration) -> u32 {
+        let header = spacing.mul_f64(PATIENCE * PATIENCE);
         let after_ramp = needed_after_ramp(header);
         let settling = after_ramp.div_f64(1.0 - RAMP).min(after_ramp + RAMP_MAX);
         let shortest = settling.max(after_ramp + CONNECT * self.connections);
         // An idle timeout that is a share of the part makes all but this share of it longer, too.
         let rest = 1.0 - RAMP - IDLE_SHARE * PATIENCE * SPARE;
-        let shortest = shortest.max(EPISODE.div_f64(rest));
-        let fit = |part: Duration| {
-            let fit = self.duration.as_nanos() / (part * ARMS).as_nanos();
-            u32::try_from(fit).unwrap_or(u32::MAX)
-        };
-        let rounds = self.rounds.unwrap_or_else(|| {
-            let comfortably = fit(shortest.max(PART));
-            comfortably
-                .saturating_sub(u32::from(counting))
-                .clamp(1, ROUNDS_MAX)
-        });
-        (rounds, counting && fit(shortest) > rounds)
+        let shortest = shortest.max(EPISODE.div_f64(rest)).max(PART);
+        let fit = self.duration.as_nanos() / (shortest * ARMS).as_nanos();
+        u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, ROUNDS_MAX)
     }
 }
 
@@ -302,7 +224,6 @@ fn needed_after_ramp(header: Duration) -> Duration {
 impl Settings {
     fn check(&self) -> Result<(), Failure> {
         let refuse = |message: String| Err(Failure::Input(message));
-        let [idle, header, spacing] = [self.idle, self.header, self.spacing].map(units::time);
         if self.pace < PACE_MIN {
             return refuse(format!(
                 "--pace {} is faster than any thread can be woken; use 1us or more",
@@ -316,63 +237,20 @@ impl Settings {
                 units::time(SLACK_MAX)
             ));
         }
-        if self.header <= self.idle {
-            return refuse(format!(
-                "a header timeout of {header} would close silent connections before the idle timeout of {idle}, \
-                 because hyper counts it between requests too; make --header-timeout longer than --idle-timeout"
-            ));
-        }
-        if self.spacing.mul_f64(1.2) > self.idle {
-            return refuse(format!(
-                "at {} requests a second each client asks every {spacing} only, too rarely for an idle timeout of \
-                 {idle}; raise --rate or --idle-timeout, or lower --connections",
-                self.requests_per_second
-            ));
-        }
         let needed = self.ramp + needed_after_ramp(self.header);
         if self.part < needed {
-            let whole = needed * ARMS * self.all_rounds();
+            let whole = needed * ARMS * self.rounds;
             return refuse(format!(
-                "a header timeout of {header} does not fit into {} of load at a time, with {} to connect {} clients; \
-                 use --duration {}s or more, fewer --rounds, fewer --connections, a higher --rate or shorter \
-                 timeouts",
+                "a header timeout of {} does not fit into {} of load at a time, with {} to connect {} clients; \
+                 use --duration {}s or more, fewer --rounds, fewer --connections or a higher --rate",
+                units::time(self.header),
                 units::time(self.part),
                 units::time(self.ramp),
                 units::count(self.connections.into()),
                 whole.as_secs() + 1
             ));
         }
-        if let Some(address) = self.listen
-            && (address.port() == 0 || address.port() == u16::MAX)
-        {
-            return refuse(format!(
-                "--listen {address} needs a port between 1 and 65534, because the next one is used too"
-            ));
-        }
         Ok(())
-    }
-
-    /// Returns the number of rounds that measure, plus the round that counts system calls.
-    pub(crate) fn all_rounds(&self) -> u32 {
-        self.rounds + u32::from(self.counting)
-    }
-
-    /// Returns the address at which clients reach a server that listens at `address`.
-    pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
-            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
-            ip => ip,
-        };
-        SocketAddr::new(ip, address.port())
-    }
-}
-
-#[cfg(test)]
-impl Settings {
-    /// Returns the settings of a run without any options, which counts system calls.
-    pub(crate) fn sample() -> Self {
-        tests::settled("demo", true).expect("the defaults are right")
     }
 }
 
@@ -382,33 +260,33 @@ mod tests {
     use clap::{Args, FromArgMatches};
     use std::time::Duration;
 
-    pub(super) fn settled(line: &str, counting: bool) -> Result<Settings, String> {
+    fn settled(line: &str) -> Result<Settings, String> {
         let command = Arguments::augment_args(clap::Command::new("demo"));
         let matches = command.try_get_matches_from(line.split_whitespace());
         let matches = matches.map_err(|error| error.to_string())?;
         let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-        let settled = arguments.settle(counting);
-        settled.map_err(|failure| failure.to_string())
+        arguments.settle().map_err(|failure| failure.to_string())
     }
 
     #[test]
     fn all_parts_together_take_as_long_as_the_run() {
-        for (line, counting, rounds) in [
-            ("demo", false, 5),
-            ("demo", true, 4),
-            ("demo -D 1m", true, 5),
-            ("demo --rate 4000", true, 1),
-            ("demo -D 4", true, 1),
-            ("demo --connections 8000", true, 1),
-            ("demo -D 1 --connections 10", true, 1),
-            ("demo --rounds 2", false, 2),
+        for (line, rounds) in [
+            ("demo", 5),
+            ("demo --rate 4000", 2),
+            ("demo -D 4", 1),
+            ("demo --connections 8000", 1),
+            ("demo -D 1 --connections 10", 1),
+            ("demo -D 1h --rate 100", 5),
+            ("demo --rounds 2", 2),
         ] {
-            let settings = settled(line, counting).expect(line);
+            let settings = settled(line).expect(line);
             assert_eq!(settings.rounds, rounds, "{line}");
-            let whole = settings.part * ARMS * settings.all_rounds();
+            let whole = settings.part * ARMS * settings.rounds;
             let lost = settings.duration - whole;
             assert!(lost < Duration::from_micros(1), "{line}: {lost:?}");
             assert!(settings.ramp + settings.header < settings.part, "{line}");
+            assert!(settings.idle >= settings.spacing.mul_f64(1.2), "{line}");
+            assert!(settings.header > settings.idle, "{line}");
         }
     }
 
@@ -423,8 +301,8 @@ mod tests {
                 " --rate 1000",
             ] {
                 let line = format!("demo -D {seconds}{load}");
-                let bare = settled(&format!("{line} --rounds 1"), false);
-                assert_eq!(settled(&line, true).is_ok(), bare.is_ok(), "{line}");
+                let bare = settled(&format!("{line} --rounds 1"));
+                assert_eq!(settled(&line).is_ok(), bare.is_ok(), "{line}");
                 refused += u32::from(bare.is_err());
             }
         }
@@ -432,26 +310,5 @@ mod tests {
             (1..100).contains(&refused),
             "{refused} of 156 are too short"
         );
-    }
-
-    #[test]
-    fn timeouts_leave_time_for_the_requests_of_active_clients() {
-        for line in [
-            "demo",
-            "demo --rate 4000",
-            "demo --connections 500",
-            "demo -D 1h --rate 100",
-        ] {
-            let settings = settled(line, true).expect(line);
-            assert!(settings.idle >= settings.spacing.mul_f64(1.2), "{line}");
-            assert!(settings.header > settings.idle, "{line}");
-        }
-    }
-
-    #[test]
-    fn few_silent_clients_are_one_at_least() {
-        let settings = settled("demo -D 2 --connections 10 --silent 1 --slow 0", true);
-        let settings = settings.expect("it fits");
-        assert_eq!((settings.silent, settings.slow), (1, 0));
     }
 }

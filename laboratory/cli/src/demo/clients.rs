@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
 use super::server::{BODY, Limits, SLOW, STREAMED};
-use super::tally::{Episodes, Tally};
+use super::tally::Tally;
 
 const REQUEST: &str = "GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
 /// A header that never ends.
@@ -120,11 +120,12 @@ impl Client {
                 sleep_until(next.into()).await;
                 match self.ask(&mut stream, REQUEST).await {
                     Ok(latency) => {
-                        self.tally.latency.record(latency.start, latency.end);
+                        let mut part = self.tally.part();
+                        part.latency.record(latency.start, latency.end);
                     }
                     // Closed before the request came: this client was too late, and comes back.
                     Err(_) => {
-                        self.tally.clients.dropped.add(1);
+                        self.tally.part().dropped += 1;
                         break;
                     }
                 }
@@ -136,7 +137,6 @@ impl Client {
     /// Sends one request and falls silent until the idle timeout closes the connection; repeats this until the end.
     async fn silent(self) {
         let idle = self.plan.limits.idle;
-        let episodes = &self.tally.clients.silent;
         sleep_until(self.first_episode(idle).into()).await;
         while Instant::now() + idle + EPISODE / 2 < self.plan.end {
             let Some(mut stream) = self.connect().await else {
@@ -144,16 +144,17 @@ impl Client {
             };
             let last_word = Instant::now();
             if self.ask(&mut stream, REQUEST).await.is_err() {
-                self.tally.clients.dropped.add(1);
+                self.tally.part().dropped += 1;
                 continue;
             }
-            episodes.expected.add(1);
+            self.tally.part().silent.expected += 1;
             let mut rest = [0; 64];
             let closing = async { while !is_closed(&stream.read(&mut rest).await) {} };
             let closed = timeout_at((last_word + idle + NEVER).into(), closing).await;
             // The server answered, so it read the request, and counts from that time or a later one: read before the
             // request was sent, the clock gives a lower bound of the deadline, however long this client stalls.
-            episodes.note(closed.is_ok(), Instant::now() >= last_word + idle);
+            let in_time = Instant::now() >= last_word + idle;
+            self.tally.part().silent.note(closed.is_ok(), in_time);
         }
     }
 
@@ -161,14 +162,13 @@ impl Client {
     /// this until the end. Each byte re-arms the idle timeout, up to twice its length.
     async fn slow(self) {
         let Limits { idle, header } = self.plan.limits;
-        let episodes = &self.tally.clients.slow;
         sleep_until(self.first_episode(header).into()).await;
         while Instant::now() + header + EPISODE / 2 < self.plan.end {
             let begun = Instant::now();
             let Some(mut stream) = self.connect().await else {
                 return;
             };
-            episodes.expected.add(1);
+            self.tally.part().slow.expected += 1;
             let mut next = UNFINISHED;
             let mut rest = [0; 64];
             let closed = loop {
@@ -190,7 +190,8 @@ impl Client {
             // Where this machine stalled for long enough, the idle timeout came first, and rightly. The client cannot
             // tell when the server read its words, so only a connection that ended sooner after its begin than either
             // timeout allows was closed early; the rest is judged by the server's clock.
-            episodes.note(closed, Instant::now() >= begun + idle.min(header));
+            let in_time = Instant::now() >= begun + idle.min(header);
+            self.tally.part().slow.note(closed, in_time);
         }
     }
 
@@ -199,7 +200,6 @@ impl Client {
     async fn patient(self, path: &str) {
         let takes = self.plan.limits.header;
         let request = REQUEST.replace("/hello", path);
-        let episodes = &self.tally.clients.patient;
         sleep_until(self.first_episode(takes).into()).await;
         while Instant::now() + takes + EPISODE / 2 < self.plan.end {
             let Some(mut stream) = self.connect().await else {
@@ -212,7 +212,8 @@ impl Client {
                 self.ask(&mut stream, &request),
             );
             let is_whole = matches!(answered.await, Ok(Ok(_)));
-            episodes.note(is_whole, Instant::now() >= asked + takes);
+            let in_time = Instant::now() >= asked + takes;
+            self.tally.part().patient.note(is_whole, in_time);
         }
     }
 
@@ -233,7 +234,7 @@ impl Client {
             Ok(stream)
         });
         if ready.is_err() {
-            self.tally.clients.refused.add(1);
+            self.tally.part().refused += 1;
         }
         ready.ok()
     }
@@ -254,23 +255,16 @@ impl Client {
             let so_far = &response[..length];
             if so_far.ends_with(BODY.as_bytes()) {
                 if !so_far.starts_with(b"HTTP/1.1 200 OK\r\n") {
-                    self.tally.clients.wrong.add(1);
+                    self.tally.part().wrong += 1;
                 }
                 break;
             }
             if length == RESPONSE_MAX {
-                self.tally.clients.wrong.add(1);
+                self.tally.part().wrong += 1;
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
         Ok(asked..Instant::now())
-    }
-}
-
-impl Episodes {
-    fn note(&self, closed: bool, in_time: bool) {
-        self.closed.add(u64::from(closed));
-        self.early.add(u64::from(closed && !in_time));
     }
 }
 
@@ -323,8 +317,8 @@ mod tests {
             thread::sleep(stall);
             client.await.expect("it does not panic");
         });
-        let slow = &tally.clients.slow;
-        (slow.closed.get(), slow.early.get())
+        let slow = tally.part().slow;
+        (slow.closed, slow.early)
     }
 
     fn plan(server: SocketAddr, idle: Duration) -> Plan {

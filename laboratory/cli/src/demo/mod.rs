@@ -5,21 +5,15 @@ mod arguments;
 mod clients;
 mod noting;
 mod paced;
-mod quotable;
 mod rearm;
 mod report;
 mod result;
 mod rounds;
 mod server;
-mod status;
 mod subject;
-mod syscalls;
 mod table;
 mod tally;
 mod threads;
-mod totals;
-
-use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -27,8 +21,6 @@ pub(crate) use arguments::Arguments;
 use arguments::Settings;
 use result::Outcome;
 use rounds::Run;
-use status::Status;
-use syscalls::Counter;
 
 use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
@@ -37,42 +29,18 @@ use crate::report::UNOPTIMISED;
 use crate::units;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
-    let (counter, no_syscalls) = match Counter::new() {
-        Ok(counter) => (Some(counter), None),
-        Err(why) => (None, Some(why)),
-    };
-    let settings = arguments.settle(counter.is_some())?;
-    // Ends the trace at once if it is of no use.
-    let counter = counter.filter(|_| settings.counting);
-    let no_syscalls = no_syscalls.or_else(|| {
-        let too_short =
-            "system calls were not counted: there is no time for it; make --duration longer";
-        (!settings.counting).then(|| too_short.to_owned())
-    });
+    let settings = arguments.settle()?;
     let page = settings.report.as_ref().map(OutFile::prepare).transpose()?;
     let json = output::prepare_json(&arguments.output)?;
     allow_descriptors(&settings)?;
     let screen = Screen::new(&arguments.output);
     let interrupt = Interrupt::catch()?;
-    let status = Arc::new(Status::new());
-
     let outcome = {
         let progress = Progress::new(&arguments.output);
-        let run = Run::prepare(&settings, &status, &interrupt, &progress)?;
-        if let Some((tickless, tokio)) = run.visitors() {
-            screen.print(&format!(
-                "Visitors: http://{tickless} with tickless::time, http://{tokio} with tokio::time\n"
-            ))?;
-        }
-        run.all(counter.as_ref())?;
-        let (took, interrupted) = (status.elapsed(), interrupt.is_requested());
-        Outcome::new(
-            settings.clone(),
-            status.totals(),
-            took,
-            interrupted,
-            no_syscalls,
-        )
+        let mut run = Run::prepare(&settings, &interrupt, &progress)?;
+        run.all()?;
+        let (took, interrupted) = (run.elapsed(), interrupt.is_requested());
+        Outcome::new(settings.clone(), run.totals, took, interrupted)
     };
 
     let findings = report::of(&outcome)?;
@@ -99,14 +67,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
 fn short(outcome: &Outcome) -> String {
     let mut text = extent(outcome);
     text.push('\n');
-    text.push_str(&table::short(outcome));
+    text.push_str(&table::short(&outcome.totals));
     text.push_str(if cfg!(debug_assertions) {
         UNOPTIMISED
     } else {
         SHORT_NOTE
     });
     text.push('\n');
-    text.push_str(&table::short_checks(outcome));
+    text.push_str(&table::short_checks(&outcome.checks));
     text
 }
 

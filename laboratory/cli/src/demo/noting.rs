@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
 
-use super::tally::{Desk, Lateness, Tally};
+use super::tally::{Desk, Late, Part};
 
 /// A timer for hyper that passes everything on to another timer, and records when its sleeps end.
 #[derive(Clone, Debug)]
 pub(crate) struct Noting<M> {
     timer: M,
     /// The distribution in which the ends are recorded.
-    of: fn(&Tally) -> &Lateness,
+    of: fn(&mut Part) -> &mut Late,
     desk: Arc<Desk>,
 }
 
 impl<M> Noting<M> {
-    pub(crate) fn new(timer: M, of: fn(&Tally) -> &Lateness, desk: Arc<Desk>) -> Self {
+    pub(crate) fn new(timer: M, of: fn(&mut Part) -> &mut Late, desk: Arc<Desk>) -> Self {
         Self { timer, of, desk }
     }
 }
@@ -28,7 +28,7 @@ impl<M> Noting<M> {
 struct NotingSleep {
     sleep: Pin<Box<dyn Sleep>>,
     deadline: Instant,
-    of: fn(&Tally) -> &Lateness,
+    of: fn(&mut Part) -> &mut Late,
     desk: Arc<Desk>,
 }
 
@@ -37,7 +37,8 @@ impl Future for NotingSleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         ready!(self.sleep.as_mut().poll(context));
-        (self.of)(&self.desk.tally()).record(self.deadline, Instant::now());
+        let now = Instant::now();
+        (self.of)(&mut self.desk.tally().part()).record(self.deadline, now);
         Poll::Ready(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -23,18 +23,17 @@ pub(crate) async fn sample<T: Timers>(start: Instant, end: Instant, tally: Arc<T
     let mut next = start;
     while next < end {
         T::sleep_until(next).await;
-        note(&tally.push, push::<T>().await);
-        note(&tally.arm, arm_and_drop::<T>().await);
+        let (push, arm) = (push::<T>().await, arm_and_drop::<T>().await);
+        let mut part = tally.part();
+        part.push.push(each(push));
+        part.arm.push(each(arm));
+        drop(part);
         next = Instant::now() + PAUSE;
     }
 }
 
-fn note(samples: &Mutex<Vec<f64>>, took: Duration) {
-    let each = took.as_nanos() as f64 / f64::from(BATCH);
-    samples
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(each);
+fn each(took: Duration) -> f64 {
+    took.as_nanos() as f64 / f64::from(BATCH)
 }
 
 /// Pushes the deadline of a sleep out, as a connection does for each request.

@@ -1,6 +1,6 @@
 //! The rounds of the demo: each round runs every arm, in changing order.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,13 +11,10 @@ use super::arguments::Settings;
 use super::clients::{self, Plan};
 use super::paced::{self, Schedule};
 use super::rearm;
-use super::server::{self, Limits, Server, Setup};
-use super::status::Status;
-use super::subject::{Arm, ServerKind, Tickless, Timers, Tokio};
-use super::syscalls::Counter;
-use super::tally::Tally;
+use super::server::{Limits, Server, Setup};
+use super::subject::{Arm, Tickless, Timers, Tokio};
+use super::tally::{Tally, Total, Totals, Window};
 use super::threads::{self, Usage};
-use super::totals::Window;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::Progress;
@@ -41,94 +38,69 @@ const CONNECTING: f64 = 0.65;
 /// The servers, and the other parts of a run.
 pub(crate) struct Run<'r> {
     settings: &'r Settings,
-    status: Arc<Status>,
     interrupt: &'r Interrupt,
     progress: &'r Progress,
-    /// The servers, in the order of [`ServerKind::ALL`].
+    /// The servers, in the order of [`Arm::ALL`].
     servers: Vec<Server>,
+    started: Instant,
+    pub(crate) totals: Totals,
 }
 
 impl<'r> Run<'r> {
     /// Starts the servers.
     pub(crate) fn prepare(
         settings: &'r Settings,
-        status: &Arc<Status>,
         interrupt: &'r Interrupt,
         progress: &'r Progress,
     ) -> Result<Self, Failure> {
-        let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let limits = Limits {
             idle: settings.idle,
             header: settings.header,
         };
-        // All ports before any server: a run either begins or does not. That of visitors comes first.
-        let mut listeners = Vec::new();
-        for kind in [
-            ServerKind::Tickless,
-            ServerKind::Tokio,
-            ServerKind::Reactor,
-            ServerKind::Slack,
-        ] {
-            let address = match kind {
-                ServerKind::Tickless => settings.listen.unwrap_or(free),
-                ServerKind::Tokio => settings.listen.map_or(free, |address| {
-                    SocketAddr::new(address.ip(), address.port().saturating_add(1))
-                }),
-                ServerKind::Reactor | ServerKind::Slack => free,
-            };
-            listeners.push((kind, server::listen(address, kind.module())?));
-        }
-        listeners.sort_by_key(|(kind, _)| *kind as usize);
         let setup = Setup {
-            threads: usize::try_from(settings.threads).unwrap_or(1),
+            threads: settings.threads,
             slack: settings.slack,
         };
-        let servers = listeners.into_iter().map(|(kind, listener)| {
-            let start = match kind {
-                ServerKind::Tokio => Server::start::<Tokio>,
-                ServerKind::Tickless | ServerKind::Reactor | ServerKind::Slack => {
-                    Server::start::<Tickless>
-                }
-            };
-            start(kind, listener, setup, limits, Arc::clone(status))
+        let servers = Arm::ALL.map(|arm| match arm {
+            Arm::Tokio => Server::start::<Tokio>(arm, setup, limits),
+            _ => Server::start::<Tickless>(arm, setup, limits),
         });
         Ok(Self {
             settings,
-            status: Arc::clone(status),
             interrupt,
             progress,
-            servers: servers.collect::<Result<_, _>>()?,
+            servers: servers.into_iter().collect::<Result<_, _>>()?,
+            started: Instant::now(),
+            totals: Total::none(),
         })
     }
 
-    /// Returns the addresses of tickless's and tokio's servers, if visitors are expected.
-    pub(crate) fn visitors(&self) -> Option<(SocketAddr, SocketAddr)> {
-        self.settings.listen?;
-        let address = |kind| self.server(kind).address;
-        Some((address(ServerKind::Tickless), address(ServerKind::Tokio)))
-    }
-
-    fn server(&self, kind: ServerKind) -> &Server {
-        &self.servers[kind as usize]
-    }
-
-    /// Runs all rounds, or fewer if the user asks to stop; then the round in which system calls are counted.
-    pub(crate) fn all(&self, counter: Option<&Counter>) -> Result<(), Failure> {
+    /// Runs all rounds, or fewer if the user asks to stop.
+    pub(crate) fn all(&mut self) -> Result<(), Failure> {
         for server in &self.servers {
             self.warm_up(server)?;
         }
         for round in 0..self.settings.rounds {
-            for place in 0..Arm::ALL.len() {
+            for place in 0..Arm::COUNT {
+                if self.interrupt.is_requested() {
+                    return Ok(());
+                }
                 let turn = usize::try_from(round).unwrap_or(0) + place;
-                self.any_part(round, Arm::ALL[turn % Arm::ALL.len()], None)?;
-            }
-        }
-        for arm in Arm::ALL {
-            if counter.is_some() {
-                self.any_part(self.settings.rounds, arm, counter)?;
+                let arm = Arm::ALL[turn % Arm::COUNT];
+                let tally = match arm {
+                    Arm::Tokio => self.part::<Tokio>(round, arm)?,
+                    _ => self.part::<Tickless>(round, arm)?,
+                };
+                self.totals[arm.index()].add(tally.part().clone());
+                thread::sleep(PAUSE);
             }
         }
         Ok(())
+    }
+
+    /// Returns the time since the beginning.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Connects all clients once, without measuring. The part that serves so many connections first in the life of a
@@ -147,44 +119,23 @@ impl<'r> Run<'r> {
             ..self.plan(server, 0, start)
         };
         let (_stop, stopped) = watch::channel(false);
-        let clients = start_clients(plan, &Arc::new(Tally::new()), socket(None)?, stopped)?;
+        let clients = start_clients(plan, &Arc::new(Tally::new()), stopped)?;
         let _panics_are_shown = clients.join();
         thread::sleep(PAUSE);
         Ok(())
     }
 
-    fn any_part(&self, round: u32, arm: Arm, counter: Option<&Counter>) -> Result<(), Failure> {
-        if self.interrupt.is_requested() {
-            return Ok(());
-        }
-        self.status.begin(round, arm);
-        match arm.server() {
-            ServerKind::Tokio => self.part::<Tokio>(round, arm, counter)?,
-            ServerKind::Tickless | ServerKind::Reactor | ServerKind::Slack => {
-                self.part::<Tickless>(round, arm, counter)?;
-            }
-        }
-        thread::sleep(PAUSE);
-        Ok(())
-    }
-
     /// Runs one arm's part of a round.
-    fn part<T: Timers>(
-        &self,
-        round: u32,
-        arm: Arm,
-        counter: Option<&Counter>,
-    ) -> Result<(), Failure> {
-        let server = self.server(arm.server());
+    fn part<T: Timers>(&self, round: u32, arm: Arm) -> Result<Arc<Tally>, Failure> {
+        let server = &self.servers[arm.index()];
         let tally = Arc::new(Tally::new());
         server.desk.begin_round(&tally);
         let start = Instant::now() + PAUSE;
         let (full, end) = (start + self.settings.ramp, start + self.settings.part);
-        let sink = socket(None)?;
-        let sender = socket(Some(&sink))?;
+        let sender = socket()?;
         let (stop, stopped) = watch::channel(false);
         let plan = self.plan(server, round, start);
-        let clients = start_clients(plan, &tally, sink, stopped.clone())?;
+        let clients = start_clients(plan, &tally, stopped.clone())?;
         let schedule = Schedule {
             start,
             counts: full,
@@ -196,7 +147,7 @@ impl<'r> Run<'r> {
         let sampler = server.runtime.spawn(sampling);
         let sending = paced::send::<T>(schedule, sender, Arc::clone(&tally));
         let sending = unless_stopped(stopped, sending);
-        let mut names = vec![arm.server().threads(), EXPIRY];
+        let mut names = vec![arm.threads(), EXPIRY];
         let pacer = if arm == Arm::Worker {
             names.push(WORKER);
             on_worker(sending)?
@@ -206,34 +157,37 @@ impl<'r> Run<'r> {
 
         self.wait_until(full, round, arm);
         let threads = threads::named(&names);
-        let counting = counter.map(|counter| (counter, counter.start(&threads)));
-        let watch = Watch::begin(server, &threads)?;
+        let (begun, requests, used) = (Instant::now(), server.desk.requests(), usage(&threads)?);
         self.wait_until(end, round, arm);
         let cut = self.interrupt.is_requested();
         // What was cut before it had well begun has figures of nothing.
-        let window = (Instant::now() > full + LOOK).then(|| watch.end(server, &threads));
-        let window = window.transpose()?;
-        let calls =
-            counting.and_then(|(counter, started)| started.and_then(|()| counter.stop()).ok());
+        let mut window = Window::default();
+        if Instant::now() > full + LOOK {
+            window = Window {
+                length: begun.elapsed(),
+                requests: server.desk.requests() - requests,
+                usage: usage(&threads)? - used,
+            };
+        }
 
         // Otherwise all tasks end with the part, and clients when their timeouts have come.
         let _receivers_may_be_gone = cut.then(|| stop.send(true));
         let _panics_are_shown = clients.join();
         pacer.finish(server)?;
         let _cannot_fail = server.runtime.block_on(sampler);
-        let window = window.unwrap_or_default();
-        match (counter, calls) {
-            (None, _) => self.status.end(arm, &tally, window, cut),
-            (Some(_), Some(calls)) if !cut => self.status.count_syscalls(arm, calls, window),
-            (Some(_), _) => {}
+        let mut part = tally.part();
+        part.window = window;
+        if cut {
+            part.cut();
         }
-        Ok(())
+        drop(part);
+        Ok(tally)
     }
 
     fn plan(&self, server: &Server, round: u32, start: Instant) -> Plan {
         let settings = self.settings;
         Plan {
-            server: Settings::reachable(server.address),
+            server: server.address,
             connections: settings.connections,
             silent: settings.silent,
             slow: settings.slow,
@@ -246,7 +200,7 @@ impl<'r> Run<'r> {
             connected: start + settings.ramp.mul_f64(CONNECTING),
             end: start + settings.part,
             // The same for all arms of a round.
-            seed: settings.seed.wrapping_add(u64::from(round) << 32),
+            seed: round.into(),
         }
     }
 
@@ -259,41 +213,12 @@ impl<'r> Run<'r> {
             self.progress.show(&format!(
                 "round {} of {}: {}, {}",
                 round + 1,
-                self.settings.all_rounds(),
+                self.settings.rounds,
                 arm.name(),
-                units::progress(self.status.elapsed(), self.settings.duration),
+                units::progress(self.elapsed(), self.settings.duration),
             ));
             thread::sleep(left.min(LOOK));
         }
-    }
-}
-
-/// The counters of the server and its threads at the beginning of the full load.
-struct Watch {
-    begun: Instant,
-    requests: u64,
-    sets: u64,
-    usage: Usage,
-}
-
-impl Watch {
-    fn begin(server: &Server, threads: &[u32]) -> Result<Self, Failure> {
-        Ok(Self {
-            begun: Instant::now(),
-            requests: server.desk.requests.get(),
-            sets: tickless::stats().reactor_sets,
-            usage: usage(threads)?,
-        })
-    }
-
-    /// Returns the differences since the beginning.
-    fn end(&self, server: &Server, threads: &[u32]) -> Result<Window, Failure> {
-        Ok(Window {
-            length: self.begun.elapsed(),
-            requests: server.desk.requests.get() - self.requests,
-            sets: tickless::stats().reactor_sets - self.sets,
-            usage: usage(threads)? - self.usage,
-        })
     }
 }
 
@@ -307,27 +232,21 @@ fn usage(threads: &[u32]) -> Result<Usage, Failure> {
     })
 }
 
-/// Opens a socket for datagrams on this machine: a receiving socket, or a socket that sends to `to`.
-fn socket(to: Option<&UdpSocket>) -> Result<UdpSocket, Failure> {
-    let made = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0))).and_then(|socket| {
-        if let Some(to) = to {
-            socket.connect(to.local_addr()?)?;
-        }
+/// Opens a socket for datagrams to itself. Nobody reads them: the kernel drops those that there is no room for.
+fn socket() -> Result<UdpSocket, Failure> {
+    let made = UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| {
+        socket.connect(socket.local_addr()?)?;
         socket.set_nonblocking(true)?;
         Ok(socket)
     });
     made.map_err(|error| Failure::Machine(format!("cannot open a datagram socket: {error}")))
 }
 
-/// The time between two fetches of the paced sender's datagrams: short enough for the kernel's buffer.
-const FETCH: Duration = Duration::from_millis(5);
-
 /// Starts the thread of the clients, which ends when all clients have finished or were stopped. Its timers are tokio's
 /// in all arms.
 fn start_clients(
     plan: Plan,
     tally: &Arc<Tally>,
-    sink: UdpSocket,
     stopped: watch::Receiver<bool>,
 ) -> Result<JoinHandle<()>, Failure> {
     let tally = Arc::clone(tally);
@@ -337,18 +256,7 @@ fn start_clients(
     let started = runtime.and_then(|runtime| {
         let thread = thread::Builder::new().name("clients".to_owned());
         thread.spawn(move || {
-            let count = Arc::clone(&tally);
-            let fetching = async move {
-                loop {
-                    count.received.add(fetch(&sink));
-                    tokio::time::sleep(FETCH).await;
-                }
-            };
-            runtime.block_on(async {
-                let fetching = tokio::spawn(fetching);
-                unless_stopped(stopped, clients::run(plan, tally)).await;
-                fetching.abort();
-            });
+            runtime.block_on(unless_stopped(stopped, clients::run(plan, tally)));
         })
     });
     started.map_err(|error| Failure::Machine(format!("cannot start the clients: {error}")))
@@ -362,16 +270,6 @@ async fn unless_stopped(mut stopped: watch::Receiver<bool>, work: impl Future<Ou
         // The sender lives as long as the part; its end is a stop as well.
         _stopped = stopped.wait_for(|stop| *stop) => {}
     }
-}
-
-/// Receives all pending datagrams, and returns their number.
-fn fetch(sink: &UdpSocket) -> u64 {
-    let mut datagram = [0; 16];
-    let mut count = 0;
-    while sink.recv(&mut datagram).is_ok() {
-        count += 1;
-    }
-    count
 }
 
 /// The sender of paced datagrams.

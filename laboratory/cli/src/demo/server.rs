@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -18,8 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::answer::Answer;
 use super::noting::Noting;
-use super::status::Status;
-use super::subject::{ServerKind, Timers};
+use super::subject::{Arm, Timers};
 use super::tally::Desk;
 use crate::failure::Failure;
 
@@ -55,24 +53,22 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start<T: Timers>(
-        kind: ServerKind,
-        listener: std::net::TcpListener,
+        arm: Arm,
         setup: Setup,
         limits: Limits,
-        status: Arc<Status>,
     ) -> Result<Self, Failure> {
         let mut builder = Builder::new_multi_thread();
         builder
             .worker_threads(setup.threads)
-            .thread_name(kind.threads())
+            .thread_name(arm.threads())
             .enable_io();
-        kind.prepare(&mut builder, setup.slack);
+        arm.prepare(&mut builder, setup.slack);
         let started = builder.build().and_then(|runtime| {
+            let listener = listen()?;
             let address = listener.local_addr()?;
-            listener.set_nonblocking(true)?;
             let listener = {
                 let _inside = runtime.enter();
-                kind.attach().map_err(io::Error::other)?;
+                arm.attach().map_err(io::Error::other)?;
                 TcpListener::from_std(listener)?
             };
             Ok((runtime, address, listener))
@@ -80,13 +76,11 @@ impl Server {
         let (runtime, address, listener) =
             started.map_err(|error| Failure::Machine(format!("cannot start a server: {error}")))?;
         let desk = Arc::new(Desk::new());
-        let noting = Noting::new(T::hyper(), |tally| &tally.idle, Arc::clone(&desk));
+        let noting = Noting::new(T::hyper(), |part| &mut part.idle, Arc::clone(&desk));
         let house = House {
-            kind,
             limits,
             idle: IdleTimeout::new(limits.idle).timer(noting),
             desk: Arc::clone(&desk),
-            status,
         };
         runtime.spawn(accept::<T>(listener, house));
         Ok(Self {
@@ -103,11 +97,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The parts of the server that all connections share.
 #[derive(Clone, Debug)]
 struct House {
-    kind: ServerKind,
     limits: Limits,
     idle: IdleTimeout,
     desk: Arc<Desk>,
-    status: Arc<Status>,
 }
 
 async fn accept<T: Timers>(listener: TcpListener, house: House) {
@@ -126,10 +118,9 @@ async fn serve<T: Timers>(stream: TcpStream, house: House) {
     // Small answers must not wait for each other.
     let _only_slower = stream.set_nodelay(true);
     let desk = &house.desk;
-    desk.connections.add(1);
-    let timer = Noting::new(T::hyper(), |tally| &tally.header, Arc::clone(desk));
+    let timer = Noting::new(T::hyper(), |part| &mut part.header, Arc::clone(desk));
     let service = service_fn(|request| {
-        desk.requests.add(1);
+        desk.count_request();
         let house = &house;
         async move { Ok::<_, Infallible>(respond::<T>(&request, house).await) }
     });
@@ -147,64 +138,27 @@ async fn respond<T: Timers>(request: &Request<Incoming>, house: &House) -> Respo
     let until = Instant::now() + house.limits.header;
     let path = request.uri().path();
     if [SLOW, STREAMED].contains(&path) {
-        house.desk.tally().clients.patient.expected.add(1);
+        house.desk.tally().part().patient.expected += 1;
     }
-    let (kind, body) = match path {
-        "/" => (
-            "text/html; charset=utf-8",
-            Answer::whole(house.status.page(house.kind)),
-        ),
-        "/stats" => ("application/json", Answer::whole(house.status.json())),
+    let body = match path {
         SLOW => {
             T::sleep_until(until).await;
-            ("text/plain", Answer::whole(BODY))
+            Answer::whole(BODY)
         }
-        STREAMED => ("text/plain", Answer::in_halves(BODY, until)),
-        _ => ("text/plain", Answer::whole(BODY)),
+        STREAMED => Answer::in_halves(BODY, until),
+        _ => Answer::whole(BODY),
     };
-    let mut response = Response::new(body);
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+    Response::new(body)
 }
 
 /// The number of connections that the kernel queues until the server accepts them, if the system allows so many.
 const BACKLOG: i32 = 4096;
 
-/// Listens at `address`; an error says what the user can do instead.
-pub(crate) fn listen(address: SocketAddr, whose: &str) -> Result<std::net::TcpListener, Failure> {
-    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
-        // Again, for a longer queue than the standard library's 128: thousands of clients come at a time.
-        rustix::net::listen(&listener, BACKLOG)?;
-        Ok(listener)
-    });
-    bound.map_err(|error| {
-        let port = address.port();
-        let why = match error.kind() {
-            io::ErrorKind::AddrInUse => format!(
-                "port {port} on {} is taken by another program; choose two free ports in a row with \
-                 --listen {}:PORT, or leave --listen out for any",
-                address.ip(),
-                bracketed(address)
-            ),
-            io::ErrorKind::AddrNotAvailable => format!(
-                "{} is not an address of this machine; try 127.0.0.1 or 0.0.0.0",
-                address.ip()
-            ),
-            io::ErrorKind::PermissionDenied => {
-                format!("port {port} is for privileged users; choose one above 1023")
-            }
-            _ => error.to_string(),
-        };
-        Failure::Machine(format!("cannot listen on {address} for {whose}: {why}"))
-    })
-}
-
-/// Formats the address for use before a port.
-fn bracketed(address: SocketAddr) -> String {
-    match address {
-        SocketAddr::V4(address) => address.ip().to_string(),
-        SocketAddr::V6(address) => format!("[{}]", address.ip()),
-    }
+/// Listens at a free port of this machine.
+fn listen() -> io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+    // Again, for a longer queue than the standard library's 128: thousands of clients come at a time.
+    rustix::net::listen(&listener, BACKLOG)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }

@@ -10,12 +10,7 @@ use tickless::time::set_thread_slack;
 use tickless::tokio::AttachError;
 use tokio::runtime::Builder;
 
-use super::arguments::Settings;
 use crate::plot::{self, Ink, TICKLESS};
-
-/// The lateness that tokio's timers choose. Tokio's wheel counts whole milliseconds and rounds deadlines up; its driver
-/// also rounds up the time that it waits until the deadline.
-const TOKIO: Duration = Duration::from_millis(2);
 
 /// The timers of a part of the run: a column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,23 +39,18 @@ impl Arm {
         Self::Worker,
     ];
 
+    /// The columns that are compared with tokio's.
+    pub(crate) const OURS: [Self; Self::COUNT - 1] =
+        [Self::Tickless, Self::Reactor, Self::Slack, Self::Worker];
+
     /// Returns the heading of the arm's column.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Tokio => "tokio::time",
-            Self::Tickless => "tickless::time",
+            Self::Tokio => "tokio",
+            Self::Tickless => "tickless",
             Self::Reactor => "+ reactor",
             Self::Slack => "+ slack",
             Self::Worker => "+ Worker",
-        }
-    }
-
-    /// Returns the heading of the arm's column in a narrow table.
-    pub(crate) const fn short_name(self) -> &'static str {
-        match self {
-            Self::Tokio => "tokio",
-            Self::Tickless => "tickless",
-            Self::Reactor | Self::Slack | Self::Worker => self.name(),
         }
     }
 
@@ -75,24 +65,15 @@ impl Arm {
         }
     }
 
-    /// Describes the timers in a sentence.
-    pub(crate) fn in_words(self) -> &'static str {
-        match self {
-            Self::Tokio => "tokio::time",
-            Self::Tickless => "tickless::time",
-            Self::Reactor => "the reactor",
-            Self::Slack => "a slack",
-            Self::Worker => "a Worker",
-        }
-    }
-
     /// Explains the column to readers without the documentation.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Tokio => {
-                "deadlines are rounded up to the next millisecond, and so is the time until then"
+                "tokio::time: deadlines are rounded up to the next millisecond, and so is the time until then"
             }
-            Self::Tickless => "exact; the library's own thread fires what the runtime waits for",
+            Self::Tickless => {
+                "tickless::time: exact; the library's own thread fires what the runtime waits for"
+            }
             Self::Reactor => "exact; the runtime's reactor does, by tickless::tokio::attach",
             Self::Slack => {
                 "as + reactor, with set_thread_slack in each thread: timers share wake-ups (--slack)"
@@ -103,41 +84,9 @@ impl Arm {
         }
     }
 
-    /// Returns the lateness that timers choose, as opposed to the machine's.
-    pub(crate) fn allowed(self, settings: &Settings) -> Duration {
-        match self {
-            Self::Tokio => TOKIO,
-            Self::Slack => settings.slack,
-            Self::Tickless | Self::Reactor | Self::Worker => Duration::ZERO,
-        }
-    }
-
     pub(crate) fn index(self) -> usize {
         self as usize
     }
-
-    /// Returns the server to which the arm's clients connect.
-    pub(crate) fn server(self) -> ServerKind {
-        match self {
-            Self::Tokio => ServerKind::Tokio,
-            Self::Tickless => ServerKind::Tickless,
-            Self::Reactor | Self::Worker => ServerKind::Reactor,
-            Self::Slack => ServerKind::Slack,
-        }
-    }
-}
-
-/// The kinds of servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerKind {
-    Tokio,
-    Tickless,
-    Reactor,
-    Slack,
-}
-
-impl ServerKind {
-    pub(crate) const ALL: [Self; 4] = [Self::Tokio, Self::Tickless, Self::Reactor, Self::Slack];
 
     /// Returns the name of the server's threads.
     pub(crate) fn threads(self) -> &'static str {
@@ -146,14 +95,7 @@ impl ServerKind {
             Self::Tickless => "serve-tickless",
             Self::Reactor => "serve-reactor",
             Self::Slack => "serve-slack",
-        }
-    }
-
-    /// Returns the module that contains the timers.
-    pub(crate) fn module(self) -> &'static str {
-        match self {
-            Self::Tokio => "tokio::time",
-            Self::Tickless | Self::Reactor | Self::Slack => "tickless::time",
+            Self::Worker => "serve-worker",
         }
     }
 
@@ -161,7 +103,7 @@ impl ServerKind {
     pub(crate) fn prepare(self, builder: &mut Builder, slack: Duration) {
         match self {
             Self::Tokio => drop(builder.enable_time()),
-            Self::Tickless | Self::Reactor => {}
+            Self::Tickless | Self::Reactor | Self::Worker => {}
             Self::Slack => drop(builder.on_thread_start(move || {
                 set_thread_slack(slack);
             })),
@@ -173,7 +115,7 @@ impl ServerKind {
         match self {
             Self::Tokio | Self::Tickless => Ok(()),
             // Until the runtime is dropped.
-            Self::Reactor | Self::Slack => tickless::tokio::attach().map(drop),
+            Self::Reactor | Self::Slack | Self::Worker => tickless::tokio::attach().map(drop),
         }
     }
 }

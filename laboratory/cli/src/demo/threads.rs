@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use crate::machine::line;
 
-/// The processor time and the context switches of some threads.
+/// The processor time and the wake-ups of some threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) busy: Duration,
     /// Times that a thread went to sleep by itself. Each sleep ends with a wake-up.
     pub(crate) wakeups: u64,
-    /// Times that the kernel preempted a thread.
-    pub(crate) preempted: u64,
 }
 
 impl Sub for Usage {
@@ -24,7 +22,6 @@ impl Sub for Usage {
         Self {
             busy: self.busy.saturating_sub(earlier.busy),
             wakeups: self.wakeups.saturating_sub(earlier.wakeups),
-            preempted: self.preempted.saturating_sub(earlier.preempted),
         }
     }
 }
@@ -33,7 +30,6 @@ impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.busy += other.busy;
         self.wakeups += other.wakeups;
-        self.preempted += other.preempted;
     }
 }
 
@@ -68,7 +64,6 @@ pub(crate) fn usage(threads: &[u32]) -> io::Result<Usage> {
         sum += Usage {
             busy: busy(&path("schedstat")).unwrap_or_default(),
             wakeups: field("voluntary_ctxt_switches:"),
-            preempted: field("nonvoluntary_ctxt_switches:"),
         };
     }
     Ok(sum)

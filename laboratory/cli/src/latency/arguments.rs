@@ -144,10 +144,6 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     relative: bool,
 
-    /// Write a page with plots to this file
-    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
-    pub(super) report: Option<PathBuf>,
-
     /// Print the resolution of the clock
     #[arg(short = 'R', long)]
     pub(super) resolution: bool,

@@ -8,7 +8,6 @@ mod arguments;
 mod counts;
 mod json;
 mod print;
-mod report;
 mod setting;
 mod spikes;
 mod subject;
@@ -29,7 +28,6 @@ use thread::{Crew, Measured};
 use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{self, OutFile, Screen};
-use crate::page;
 use crate::scheduling;
 use crate::tracing::Tracing;
 
@@ -56,7 +54,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let plan = arguments.settle()?;
     let options = arguments.output();
     let json = output::prepare_json(&options)?;
-    let report = page::prepare(arguments.report.as_ref())?;
     let histogram_file = plan.histogram_file.as_ref();
     let histogram_file = histogram_file.map(OutFile::prepare).transpose()?;
     let screen = Screen::new(&options);
@@ -100,9 +97,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     };
     if let Some(json) = json {
         json.write_json(&json::of(&finished))?;
-    }
-    if let Some(report) = report {
-        report.write(report::of(&finished)?.as_bytes())?;
     }
     // In the order of cyclictest: a script may take the last line, or all before the histogram.
     screen.print(&print::comments(&finished))?;

@@ -13,7 +13,6 @@ use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::{Parking, Worker};
 
 use crate::failure::Failure;
-use crate::plot::Family;
 
 /// A timer with which a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +52,6 @@ impl Subject {
             Self::Timerfd => "timerfd",
             Self::Nanosleep => "nanosleep",
             Self::Tokio => "tokio",
-        }
-    }
-
-    /// Returns the colour family of the subject's curve.
-    pub(super) fn family(self) -> Family {
-        match self {
-            Self::Sleep | Self::Callback | Self::Spin | Self::Foreign => Family::Tickless,
-            Self::Timerfd | Self::Nanosleep => Family::Other,
-            Self::Tokio => Family::Tokio,
         }
     }
 

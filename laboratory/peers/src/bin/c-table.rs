@@ -29,12 +29,6 @@ struct Arguments {
     /// The number of repetitions of an operation in a turn.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     repeats: u64,
-    /// Measures only subjects whose name contains this text.
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// Prints the tables in Markdown for a page, one table for each number of pending timers.
-    #[arg(long)]
-    markdown: bool,
 }
 
 /// The operations in the order of the table columns; the column heads of [`markdown`] have the same order.
@@ -59,12 +53,8 @@ fn main() -> ExitCode {
     let names: Vec<_> = { subjects().into_iter() }
         .filter(|(name, family)| is_in_the_table(name, *family))
         .map(|(name, _)| name)
-        .filter(|name| {
-            let text = arguments.only.as_deref();
-            text.is_none_or(|text| name.contains(text))
-        })
         .collect();
-    if !names.contains(&EXACT_IN_C) && arguments.only.is_none() {
+    if !names.contains(&EXACT_IN_C) {
         tell("error: build with --features c-peers; there are no shims in C");
         return ExitCode::from(2);
     }
@@ -83,17 +73,11 @@ fn main() -> ExitCode {
         results.rows.extend(of_one.rows);
         results.faults.extend(of_one.faults);
     }
-    if arguments.markdown {
-        for &pending in &arguments.pending {
-            println!("{}", markdown(&results, pending, &names));
-        }
-    } else {
-        for operation in OPERATIONS {
-            print_table(&results, operation, &arguments.pending, &names);
-        }
+    for &pending in &arguments.pending {
+        println!("{}", markdown(&results, pending, &names));
     }
     print_marks(&results, &arguments.pending);
-    for missing in missing(&OPERATIONS) {
+    for missing in missing() {
         if !missing.subject.starts_with("tokio") {
             println!("not measured: {}: {}", missing.subject, missing.why);
         }
@@ -145,32 +129,6 @@ fn figure(results: &Results, operation: Operation, pending: u64, subject: &str) 
         .iter()
         .find(|row| row.operation == operation && row.pending == pending && row.subject == subject);
     row.map(tickless_peers::Row::figure)
-}
-
-fn print_table(results: &Results, operation: Operation, pending: &[u64], names: &[&str]) {
-    println!(
-        "{}: ns, median (least to greatest)",
-        operation.explanation()
-    );
-    print!("{:<30}", "pending");
-    for count in pending {
-        print!("{count:>26}");
-    }
-    println!();
-    for name in names {
-        print!("{name:<30}");
-        for &count in pending {
-            let text = figure(results, operation, count, name).map_or("-".to_owned(), |spread| {
-                format!(
-                    "{:.1} ({:.1} to {:.1})",
-                    spread.median, spread.min, spread.max
-                )
-            });
-            print!("{text:>26}");
-        }
-        println!();
-    }
-    println!();
 }
 
 /// Formats the figures of one number of pending timers as `docs/capi.md` has them: a row for each subject.

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use super::across;
 use crate::slots::Slots;
-use crate::subject::{Across, Subject};
+use crate::subject::Subject;
 
 /// A library's sleeping future, with its clock and environment.
 pub(crate) trait SleepKind: Sized {
@@ -151,9 +150,5 @@ impl<K: SleepKind> Subject for Futures<K> {
         K::wait(place);
         // Relaxed: as in `wake_by_ref`.
         { self.woken.as_ref() }.map_or(0, |woken| woken.0.load(Ordering::Relaxed))
-    }
-
-    fn across_threads(batches: u32) -> Option<Across> {
-        Some(across::futures::<K>(batches))
     }
 }

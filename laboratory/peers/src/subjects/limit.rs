@@ -1,12 +1,9 @@
 //! The lower limit: the cost that no implementation of the same semantics can avoid. The timers of these subjects do
 //! not fire.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tickless::time::Instant;
 
-use crate::measure::Turn;
-use crate::subject::{Across, Subject};
+use crate::subject::Subject;
 
 /// Implements the part that all limits share, with the cheapest clock whose times threads can compare.
 macro_rules! limit {
@@ -67,40 +64,6 @@ impl Subject for Nothing {
         0
     }
 }
-
-/// Measures a cache line that two threads write in turn, and returns the nanoseconds for one transfer. A timer that is
-/// passed to another thread alone costs at least one transfer; either side pays it from time to time.
-pub(crate) fn bounce(turn: Turn<'_>) -> Option<Across> {
-    let rounds = turn.repeats;
-    let line = Line(AtomicU64::new(0));
-    let pass = |first: u64| {
-        for round in 0..rounds {
-            let turn = 2 * round + first;
-            // Relaxed: nothing but the word itself is passed.
-            while line.0.load(Ordering::Relaxed) != turn {
-                std::hint::spin_loop();
-            }
-            // Relaxed: as above.
-            line.0.store(turn + 1, Ordering::Relaxed);
-        }
-    };
-    let start = std::time::Instant::now();
-    std::thread::scope(|scope| {
-        scope.spawn(|| pass(0));
-        scope.spawn(|| pass(1));
-    });
-    #[expect(clippy::cast_precision_loss, reason = "for printing")]
-    let one_way = start.elapsed().as_nanos() as f64 / (2 * rounds) as f64;
-    Some(Across {
-        arm: one_way,
-        cancel: one_way,
-    })
-}
-
-/// A word on a line of its own.
-#[repr(align(128))]
-#[derive(Debug)]
-struct Line(AtomicU64);
 
 /// The index that stands for no node.
 const NONE: u32 = u32::MAX;

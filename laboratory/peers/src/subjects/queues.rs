@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use tokio_util::time::{DelayQueue, delay_queue::Key};
 
-use super::across;
 use super::tokio_time::entered;
-use crate::subject::{Across, Subject};
+use crate::subject::Subject;
 
 /// Implements the part that all these subjects share.
 macro_rules! on_the_clock_of_std {
@@ -21,10 +20,6 @@ macro_rules! on_the_clock_of_std {
         fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
             let slot = self.last();
             self.arm(slot, deadline) & self.cancel(slot)
-        }
-
-        fn across_threads(batches: u32) -> Option<Across> {
-            Some(across::by_mutex::<Self>(batches))
         }
     };
 }
@@ -301,9 +296,5 @@ impl Subject for Delayed {
             self.fired += 1;
         }
         self.fired
-    }
-
-    fn across_threads(batches: u32) -> Option<Across> {
-        Some(across::by_mutex::<Self>(batches))
     }
 }

@@ -10,10 +10,9 @@ use tickless::time::{Instant, Sleep, sleep_until};
 use tickless::wheel::{self, Timeout, WheelTimer};
 use tickless::{Parking, Worker};
 
-use super::across;
 use super::futures::SleepKind;
 use crate::slots::Slots;
-use crate::subject::{Across, Subject};
+use crate::subject::Subject;
 
 fn as_worker<R>(body: impl FnOnce(&Worker) -> R) -> R {
     let worker = Worker::with_parking(Parking::Sleep);
@@ -199,16 +198,6 @@ macro_rules! callbacks {
             fn fire(&mut self, worker: &Worker) -> u64 {
                 turn(worker);
                 fired() - self.fired_before
-            }
-
-            fn across_threads(batches: u32) -> Option<Across> {
-                let timers = Slots::new(across::SLOTS, || $make);
-                Some(across::by_slots::<Self>(
-                    batches,
-                    Instant::now,
-                    |slot, deadline| timers.at(slot).start(deadline) == StartOutcome::Started,
-                    |slot| timers.at(slot).cancel(),
-                ))
             }
         }
     };

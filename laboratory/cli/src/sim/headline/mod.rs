@@ -1,9 +1,6 @@
 //! `tickless sim headline`: the claims of the sources, and the verdict on simulated machines.
 
-mod html;
 mod table;
-
-use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -12,7 +9,6 @@ use tickless_sim::headline::{self, CLAIMS, Claim, Effort, Figures, Headline, Sen
 use super::parallel;
 use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Progress, Screen};
-use crate::page;
 
 /// Tries the claims of the sources: each claim without and with the mechanism of the library.
 ///
@@ -50,10 +46,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     sensitivity: bool,
 
-    /// Write a page with plots to this file
-    #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
-    report: Option<PathBuf>,
-
     #[command(flatten)]
     output: output::Options,
 }
@@ -65,7 +57,6 @@ Examples:
   tickless sim headline --json - | jq -r '.headlines[] | select(.holds) | .id'
   tickless sim headline enqueue --sensitivity
       Each cost of the profile halved and doubled, and the ratio that follows
-  tickless sim headline --report claims.html
 
 The texts that the claims come from, and the place of each number: docs/sources.md
 
@@ -132,7 +123,6 @@ fn why(headline: &Headline) -> String {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let claims = chosen(&arguments.ids)?;
-    let report = page::prepare(arguments.report.as_ref())?;
     let json = output::prepare_json(&arguments.output)?;
     let effort = if arguments.quick {
         Effort::Quick
@@ -154,9 +144,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
         headlines,
         sensitivity,
     };
-    if let Some(report) = report {
-        report.write(html::of(&outcome)?.as_bytes())?;
-    }
     outcome.write(json)?;
     Screen::new(&arguments.output).print(&table::text(&outcome))?;
     let is_kept = |headline: &Headline| headline.broken.is_empty();

@@ -1,4 +1,4 @@
-use super::{Entry, Outcome, chosen, html, table};
+use super::{Entry, chosen};
 use tickless_sim::headline::{CLAIMS, ClaimVerdict, Effort, Headline, one};
 
 fn unmeasured() -> Headline {
@@ -42,39 +42,4 @@ fn only_what_does_not_hold_says_why() {
     headline.verdict = ClaimVerdict::Fails;
     let entry = serde_json::to_value(Entry::from(&headline)).expect("it is data");
     assert!(entry["why"].as_str().is_some_and(|why| !why.is_empty()));
-}
-
-/// The page and the table show the same number of claims for each verdict.
-#[test]
-fn the_page_and_the_table_have_one_count() {
-    let ids = [
-        "rearm-rate",
-        "start-cost",
-        "idle-residency",
-        "softirq-latency",
-        "hackbench",
-    ];
-    let headlines = ids.map(|id| one(id, 1, Effort::Quick).expect("it is claimed"));
-    let outcome = Outcome {
-        seed: 1,
-        headlines: headlines.into(),
-        sensitivity: Vec::new(),
-    };
-    let count = "Of 5 claims on simulated machines 1 hold, 3 do not, 1 would hold without the mechanism too and so say \
-                 nothing, 0 cannot be tried yet.";
-    assert_eq!(table::count(&outcome), count);
-    let page = html::of(&outcome).expect("it can be drawn");
-    assert!(page.contains(count), "{page}");
-    let text = table::text(&outcome);
-    for word in count.split(' ') {
-        assert!(text.contains(word), "{word} is missing in {text}");
-    }
-    // One row each.
-    for (answer, times) in [("yes", 1), ("no", 3), ("says nothing", 1), ("not yet", 0)] {
-        let rows = outcome
-            .headlines
-            .iter()
-            .filter(|one| table::holds(one) == answer);
-        assert_eq!(rows.count(), times, "{answer}");
-    }
 }
