@@ -47,13 +47,14 @@ fn a_trace_of_a_good_run_is_found_good() {
     let out = text(&output.stdout);
     let document = json_file(&place.path("out.json"));
     let promises = document["promises"].as_array().expect("a list");
-    assert_eq!(promises.len(), 10);
+    assert_eq!(promises.len(), 11);
     for one in promises {
         let name = one["promise"].as_str().expect("a name");
         assert!(out.contains(name), "{out}");
         assert_eq!(one["broken"], 0);
         assert!(
-            one["checks"].as_u64() > Some(0) || name == "cancel_means_not_running",
+            one["checks"].as_u64() > Some(0)
+                || ["cancel_means_not_running", "in_context"].contains(&name),
             "{one}"
         );
     }
@@ -101,7 +102,7 @@ fn what_is_no_whole_trace_is_refused() {
         (["verify", "cut.jsonl"], "error: cut.jsonl:"),
         (
             ["verify", "small.toml"],
-            "error: small.toml:1: the line is no JSON",
+            "error: small.toml:1: it is no trace; a trace begins",
         ),
         (
             ["verify", "nothing"],
@@ -332,6 +333,19 @@ fn other_tools_get_each_start_and_each_expiry() {
             "{one}"
         );
     }
+    // The reader of Linux's text finds in it what the trace shows.
+    let again = place.run(&["verify", "out.txt", "--json", "-"]);
+    assert_eq!(end(&again), (Some(0), String::new()));
+    let checks = |document: &serde_json::Value, promise: usize| {
+        document["promises"][promise]["checks"].as_u64()
+    };
+    let own = place.run(&["verify", "small.jsonl", "--json", "-"]);
+    let (own, again) = (json(&own.stdout), json(&again.stdout));
+    // Of the first and the third, `never_early` and `bounded_late`, there is one check for each expiry and slot.
+    for promise in [0, 2] {
+        assert!(checks(&own, promise) > Some(0));
+        assert_eq!(checks(&again, promise), checks(&own, promise));
+    }
     // The same on standard output, and nothing else.
     let output = place.run(&["verify", "small.jsonl", "--ftrace", "-"]);
     assert_eq!(end(&output), (Some(0), String::new()));
@@ -360,4 +374,52 @@ fn a_trace_that_is_not_whole_leaves_no_export() {
         end(&place.run(&["verify", "small.jsonl", "--chrome", "-", "--ftrace", "-"]));
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("give the others a file name"), "{error}");
+}
+
+/// Lines that Linux 6.18 printed, of a timer that was queued before and of one that was not.
+const PRINTED: &str = "\
+# tracer: nop
+#
+# entries-in-buffer/entries-written: 24999/24999   #P:2
+     rcu_preempt-15      [001] d..1.   411.528050: timer_start: timer=00000000791ef96e function=process_timeout expires=4294995145 [timeout=1] bucket_expiry=4294995146 cpu=1 idx=10 flags=
+           rustc-15641   [001] dNs1.   411.536044: timer_cancel: timer=00000000791ef96e
+           rustc-15641   [001] .Ns..   411.536045: timer_expire_entry: timer=00000000791ef96e function=process_timeout now=4294995146 baseclk=4294995146
+           rustc-15641   [001] .Ns..   411.536063: timer_expire_exit: timer=00000000791ef96e
+           rustc-15792   [000] d.h..   412.507793: hrtimer_expire_entry: hrtimer=0000000098f156da function=timerfd_tmrproc now=412507790538
+           rustc-15792   [000] d.h..   412.507818: hrtimer_expire_exit: hrtimer=0000000098f156da
+";
+
+#[test]
+fn the_text_of_linux_is_judged_by_the_same_promises() {
+    let place = Place::new();
+    let verify = |text: &str| {
+        let output = place.fed(&["verify", "-"], text.as_bytes());
+        (output.status.code(), text_of(&output))
+    };
+    let (code, said) = verify(PRINTED);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("never_early                    1  kept"),
+        "{said}"
+    );
+    assert!(said.contains("text of tracefs; "), "{said}");
+    let early = PRINTED.replace("now=4294995146", "now=4294995143");
+    let (code, said) = verify(&early);
+    assert_eq!(code, Some(1), "{said}");
+    let story = "never_early: timer 00000000791ef96e (process_timeout, started by rcu_preempt), started in line 4, fires";
+    assert!(said.contains(story), "{said}");
+    let (code, said) = verify(&PRINTED.replace("24999/24999", "1074/22279"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("the first 21205 of 22279 events were overwritten"),
+        "{said}"
+    );
+    // A reader that was stopped in the middle of a line.
+    assert_eq!(verify(PRINTED.trim_end()).0, Some(0));
+    let output = place.fed(&["verify", "-", "--chrome", "out.json"], PRINTED.as_bytes());
+    assert_eq!(output.status.code(), Some(2));
+}
+
+fn text_of(output: &std::process::Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
 }

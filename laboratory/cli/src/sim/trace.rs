@@ -5,20 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tickless_core::trace::line::Line;
+use tickless_core::trace::line::{FORMAT, Line, VERSION};
 use tickless_sim::record::{End, Header, MachineEvent, Record, Recorded, Sink};
 
 use crate::failure::Failure;
 use crate::hash::Hash;
 use crate::output::{OutFile, Place};
 use crate::stream::Stream;
-use crate::verify::{FORMAT, VERSION};
 
 /// The first line of a trace.
 #[derive(Debug, Serialize)]
 struct First<'r> {
     format: &'static str,
-    version: u64,
+    version: u32,
     /// The unit of the trace's times.
     unit: &'static str,
     #[serde(flatten)]

@@ -1,24 +1,21 @@
-//! `tickless verify`: an independent check of a trace.
+//! `tickless verify`: the check of a trace, in the project's own format or as the Linux kernel's tools print it.
 //!
-//! The command shares nothing with the checkers of the simulator except the names of the promises. It follows only the
-//! contents of the trace, whichever program wrote the trace.
+//! The rules are those of [`tickless_sim::promise::trace`]. They know only the contents of the trace, whichever program
+//! wrote it.
 
-mod check;
 mod export;
-mod findings;
+mod ftrace;
+mod linux;
 mod read;
 #[cfg(test)]
 mod tests;
-mod ticks;
-mod timers;
-mod tree;
-mod walks;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tickless_sim::promise::trace::{Checker, Event, Findings, Head, Kept, Violation};
 
 use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, Progress, Screen};
@@ -26,51 +23,22 @@ use crate::shown;
 use crate::table::{Align, table};
 use crate::units;
 use export::Export;
-use findings::{Findings, Kept, Violation};
 use read::Reader;
-
-/// The name of the format in the first line of a trace.
-pub(crate) const FORMAT: &str = "tickless-trace";
-/// The version of the format that is written and read.
-pub(crate) const VERSION: u64 = 1;
-
-/// The promises that a trace can show, by name.
-const PROMISES: [&str; 10] = [
-    "never_early",
-    "never_lost",
-    "bounded_late",
-    "one_migrator",
-    "covered",
-    "isolated_undisturbed",
-    "cancel_means_not_running",
-    "monotonic",
-    "ticks_in_turn",
-    "flushed_once",
-];
-const EARLY: usize = 0;
-const LOST: usize = 1;
-const LATE: usize = 2;
-const MIGRATOR: usize = 3;
-const COVERED: usize = 4;
-const ISOLATED: usize = 5;
-const CANCEL: usize = 6;
-const MONOTONIC: usize = 7;
-const TICKS: usize = 8;
-const FLUSHED: usize = 9;
 
 /// Checks a trace: were the promises kept?
 ///
-/// A trace is the output of `tickless sim run --trace`; docs/trace.md describes it. It is read once, from the beginning
-/// to the end, and memory grows only with the number of timers that are queued at one time. A trace that is not whole
-/// is refused.
+/// A trace is the output of `tickless sim run --trace` or of a program with the feature `tracepoints`; docs/trace.md
+/// describes it. The text of the Linux kernel's timer events is one, too: `trace` and `trace_pipe` of tracefs, and what
+/// `trace-cmd report` and `perf script` print. A trace is read once, from the beginning to the end. Memory grows only
+/// with the number of timers that are queued at one time. A trace that is not whole is refused.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Trace; `-` is standard input
-    #[arg(value_name = "TRACE.jsonl")]
+    #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// Lateness that a timer may have, instead of the trace's limit
+    /// Lateness that a timer may have, instead of the trace's limit; 100 ms for a trace of Linux
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     late_max: Option<Duration>,
 
@@ -78,7 +46,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     chrome: Option<output::Place>,
 
-    /// Write the trace as text of ftrace, with the events that the kernel has, to this file; `-` is standard output
+    /// Write the trace as the text that tracefs prints, with the events of timers that Linux has, to this file; `-` is
+    /// standard output
     #[arg(long, value_name = "PATH")]
     ftrace: Option<output::Place>,
 
@@ -93,6 +62,7 @@ Examples:
   tickless verify my.jsonl --late-max 12ms
   tickless verify my.jsonl --chrome my.json --ftrace my.txt
   tickless verify my.jsonl --json - | jq '.violations[0]'
+  sudo cat /sys/kernel/tracing/trace | tickless verify -
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 bad arguments, or the file is no whole trace.";
 
@@ -105,8 +75,21 @@ struct Document<'r> {
     /// The first violations.
     violations: &'r [Violation],
     unknown_events: &'r std::collections::BTreeMap<String, u64>,
-    /// The number of events that are missing after the last line.
+    /// The number of events that are missing, as far as the trace says so.
     lost: u64,
+    /// The parts of the trace that are missing.
+    missing: &'r [String],
+}
+
+/// The result of reading a trace.
+struct Checked {
+    findings: Findings,
+    /// The number of events that are missing, as far as the trace says so.
+    lost: u64,
+    /// The parts of the trace that are missing, so that not all of it could be judged.
+    missing: Vec<String>,
+    /// What else the reader should know.
+    notes: Vec<String>,
 }
 
 /// The number of lines after which progress is shown again.
@@ -126,26 +109,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let late_max = arguments
         .late_max
         .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    let checker = {
+    let checked = {
         let progress = Progress::new(&arguments.output);
-        check::check(&mut reader, late_max, |line| {
-            if line.number.is_multiple_of(OFTEN) {
-                progress.show(&format!("{} lines", units::count(line.number)));
+        let show = |lines: u64| {
+            if lines.is_multiple_of(OFTEN) {
+                progress.show(&format!("{} lines", units::count(lines)));
             }
-            export.take(line)
-        })?
+        };
+        if reader.first()? {
+            check(&mut reader, late_max, |reader, head, event| {
+                show(reader.lines());
+                export.take(reader.bytes(), head, event)
+            })?
+        } else if arguments.chrome.is_some() || arguments.ftrace.is_some() {
+            let what = "--chrome and --ftrace write a trace that `tickless` recorded in the format of others; this one \
+                        is in such a format already";
+            return Err(Failure::Input(what.to_owned()));
+        } else {
+            linux::check(&mut reader, late_max, show)?
+        }
     };
     let left_out = export.left_out;
     export.finish()?;
-    let findings = &checker.findings;
+    let findings = &checked.findings;
     if let Some(json) = json {
         json.write_json(&Document {
             holds: findings.holds(),
             lines: reader.lines(),
             promises: findings.kept(),
-            violations: &findings.violations,
+            violations: findings.violations(),
             unknown_events: &findings.unknown,
-            lost: checker.lost,
+            lost: checked.lost,
+            missing: &checked.missing,
         })?;
     }
     let mut said = text(findings, reader.lines());
@@ -155,33 +150,70 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
             "\n--ftrace left out {events} that the kernel does not have\n"
         ));
     }
-    let lost = units::counted(checker.lost, "event");
-    if checker.lost > 0 {
-        said.push_str(&format!(
-            "\nnot whole: {lost} behind the last line were lost when it was recorded\n"
-        ));
+    for note in &checked.notes {
+        said.push_str(&format!("\n{note}\n"));
+    }
+    for what in &checked.missing {
+        said.push_str(&format!("\nnot whole: {}\n", shown::line(what)));
     }
     if taken == 0 || arguments.output.json == standard {
         Screen::new(&arguments.output).print(&said)?;
     }
-    if findings.holds() && checker.lost > 0 {
+    if findings.holds() && !checked.missing.is_empty() {
         let what = format!(
-            "{}: the trace is not whole: {lost} behind its last line were lost, and what is there is good; give the \
-             recording more room",
-            arguments.trace.display()
+            "{}: the trace is not whole, and what is there is good: {}",
+            arguments.trace.display(),
+            checked.missing.join("; ")
         );
         return Err(Failure::Input(what));
     }
     Ok(CheckVerdict::from_passed(findings.holds()))
 }
 
+/// Checks a trace in the project's own format, whose first line the reader has read. `each` is called after each event.
+fn check(
+    reader: &mut Reader,
+    late_max: Option<u64>,
+    mut each: impl FnMut(&Reader, &Head, &Event) -> Result<(), Failure>,
+) -> Result<Checked, Failure> {
+    let checker = Checker::new(reader.header()?, late_max);
+    let mut checker = checker.map_err(|what| reader.wrong(&what))?;
+    while reader.next()? {
+        let (head, event) = reader.event()?;
+        let taken = checker.take(reader.lines(), &head, &event);
+        taken.map_err(|what| reader.wrong(&what))?;
+        if let Event::End {
+            lines,
+            digest,
+            lost,
+            ..
+        } = event
+        {
+            reader.end(lines, digest.as_deref())?;
+            let events = units::counted(lost, "event");
+            let missing = format!(
+                "{events} after the last line were lost when it was recorded; give the recording more room"
+            );
+            return Ok(Checked {
+                findings: checker.into_findings(),
+                lost,
+                missing: if lost > 0 { vec![missing] } else { Vec::new() },
+                notes: Vec::new(),
+            });
+        }
+        each(reader, &head, &event)?;
+    }
+    Err(reader.truncated())
+}
+
 fn text(findings: &Findings, lines: u64) -> String {
     let mut out = format!("{}\n\n", units::counted(lines, "line"));
     let rows = findings.kept().iter().map(|one| {
-        let said = match (one.checks, one.broken) {
-            (0, _) => "nothing to check".to_owned(),
-            (_, 0) => "kept".to_owned(),
-            (_, times) => format!("broken {}", units::counted(times, "time")),
+        let said = match (one.checks, one.broken, one.unsure) {
+            (0, ..) => "nothing to check".to_owned(),
+            (_, 0, 0) => "kept".to_owned(),
+            (_, 0, times) => format!("unsure {}", units::counted(times, "time")),
+            (_, times, _) => format!("broken {}", units::counted(times, "time")),
         };
         vec![one.promise.to_owned(), units::count(one.checks), said]
     });
@@ -197,7 +229,7 @@ fn text(findings: &Findings, lines: u64) -> String {
     if !findings.unknown.is_empty() {
         out.push('\n');
     }
-    for one in &findings.violations {
+    for one in findings.violations() {
         let cpu = one
             .cpu
             .map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
@@ -209,7 +241,7 @@ fn text(findings: &Findings, lines: u64) -> String {
             shown::line(&one.what)
         ));
     }
-    if !findings.violations.is_empty() {
+    if !findings.violations().is_empty() {
         out.push('\n');
     }
     out

@@ -12,7 +12,7 @@ use crate::model::current_cpu;
 use crate::model::time::Picos;
 use crate::promise::Promise;
 use crate::promise::armed_not_later_than_first::Armed;
-use crate::promise::covered::{self, Promised};
+use crate::promise::covered::{self, Level};
 
 /// The number of CPUs that one sample checks. On larger machines the samples check different CPUs in turn, so that the
 /// checks do not take longer than the simulation.
@@ -59,9 +59,15 @@ pub(super) fn sample(machine: &mut Machine) {
         .filter(|node| node.is_available())
         .map(|node| node.wakeup())
         .min();
-    let promised = Promised {
-        first: first.unwrap_or(Instant::FOREVER),
-        has_heirs: machine.host().heirs.get() > 0,
+    // A CPU that went offline made another one its heir: that is about to wake up and to promise, and the groups have
+    // all times already.
+    let has_heirs = machine.host().heirs.get() > 0;
+    let promised = if has_heirs {
+        Some(Picos::ZERO)
+    } else {
+        first
+            .filter(|first| !first.is_forever())
+            .map(Picos::of_instant)
     };
     lags(machine);
     for cpu in 0..cpus {
@@ -92,7 +98,7 @@ fn lags(machine: &mut Machine) {
 }
 
 /// Checks that some CPU expires the first global timer of `cpu`, if `cpu` sleeps (PULL-2).
-fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
+fn is_covered(machine: &Machine, cpu: u32, promised: Option<Picos>) {
     let tables = machine.tree.host();
     let Some(node) = tables.node(CpuId(cpu)) else {
         return;
@@ -125,7 +131,20 @@ fn is_covered(machine: &Machine, cpu: u32, promised: Promised) {
     {
         return;
     }
-    let wrong = covered::uncovered(tables, node, time, promised);
+    let mut next = node.leaf();
+    let levels = std::iter::from_fn(|| {
+        let id = next?;
+        let group = tables.group(id);
+        next = group.parent();
+        Some(Level {
+            group: id.0,
+            first: Some(Picos::of_instant(group.first())),
+            is_active: group.state().is_active(),
+        })
+    });
+    let time = Picos::of_instant(time);
+    let wrong = covered::uncovered(levels, &time, promised);
+    let wrong = wrong.map(|why| format!("no CPU looks after its global timer of {time}: {why}"));
     host.check(Promise::Covered, cpu, wrong);
 }
 

@@ -75,7 +75,9 @@ impl GlobalTimers {
             value,
         );
         drop(checker);
-        let wrong = one_migrator::wrong_migrator(group, new);
+        let migrator = new.migrator().map(|slot| 1 << slot.number());
+        let active = u32::from(new.active().bits());
+        let wrong = one_migrator::wrong_migrator(group.0, active, migrator);
         host.check(Promise::OneMigrator, current_cpu::cpu(), wrong);
     }
 

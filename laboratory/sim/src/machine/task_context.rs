@@ -219,7 +219,8 @@ impl<'m> TaskContext<'m> {
         if let Some(recorder) = &host.recorder {
             recorder.deleted(&*pinned);
         }
-        let wrong = cancel_means_not_running::cancelled(&pinned);
+        let wrong =
+            cancel_means_not_running::cancelled(pinned.is_active(), || "a timer".to_owned());
         if !host.check(Promise::CancelMeansNotRunning, current_cpu::cpu(), wrong) {
             // One canary, not two.
             pinned.delete_sync(&self.machine.timers);

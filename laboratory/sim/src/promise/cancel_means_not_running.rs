@@ -1,15 +1,8 @@
 //! `cancel_means_not_running`: after a timer was cancelled it is neither queued nor running.
 //!
-//! Checked after each cancel that waits.
+//! Checked after each cancel that waits; in a trace also at each start, cancel, expiry and end of a callback.
 
-use tickless_core::coarse::{Restart, Timeout, WheelTimer};
-
-/// Describes the violation if `timer` is active although its cancellation was reported.
-pub(crate) fn cancelled<F>(timer: &WheelTimer<F>) -> Option<String>
-where
-    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
-{
-    timer
-        .is_active()
-        .then(|| "a timer that was cancelled is active".to_owned())
+/// Describes the violation if the timer, described by `whose`, is active although its cancellation was reported.
+pub(crate) fn cancelled(is_active: bool, whose: impl FnOnce() -> String) -> Option<String> {
+    is_active.then(|| format!("{} was cancelled, and is queued or runs", whose()))
 }

@@ -1,44 +1,43 @@
 //! `covered`: another CPU has the duty of firing every global timer of a sleeping CPU (PULL-2).
 //!
-//! Checked every 10 ms, between two events, while no walk through the hierarchy is in progress.
+//! Checked in a run every 10 ms, between two events, while no walk through the hierarchy is in progress; in a trace when
+//! a CPU goes to sleep.
 
-use tickless_core::hierarchy::{CpuNode, HierarchyHost};
-use tickless_core::time::Instant;
+use std::fmt::Display;
 
-use crate::model::time::Picos;
-
-/// The promises of the CPUs.
-#[derive(Clone, Copy)]
-pub(crate) struct Promised {
-    /// The earliest time at which a CPU promised to wake for other CPUs.
-    pub(crate) first: Instant,
-    /// True if a CPU that went offline made another CPU its heir. The heir is about to wake up and to promise; the
-    /// groups have all times already.
-    pub(crate) has_heirs: bool,
+/// A group on the way from a CPU to the root.
+pub(crate) struct Level<T> {
+    pub(crate) group: u32,
+    /// The first time for which the group has to be looked at; `None` if that is not known.
+    pub(crate) first: Option<T>,
+    /// True if a CPU below the group is awake, or may be.
+    pub(crate) is_active: bool,
 }
 
-/// Describes the violation if no CPU covers the first global timer of the sleeping CPU of `node`, which is due at
-/// `time`.
-pub(crate) fn uncovered<S: HierarchyHost<WIDTH>, const WIDTH: usize>(
-    tables: &S,
-    node: &CpuNode<S::Lock>,
-    time: Instant,
-    promised: Promised,
+/// Describes the violation if no CPU covers a timer of `time` of a sleeping CPU. The CPU is below the groups of `levels`,
+/// and `promised` is the first time at which a CPU promised to wake for others.
+pub(crate) fn uncovered<T: Ord + Display>(
+    levels: impl Iterator<Item = Level<T>>,
+    time: &T,
+    promised: Option<T>,
 ) -> Option<String> {
-    let mut level = node.leaf();
-    let mut is_told = true;
-    while let Some(id) = level {
-        let group = tables.group(id);
-        is_told &= group.first() <= time;
-        if group.state().is_active() {
-            // Its migrator is awake and looks here.
-            break;
+    for level in levels {
+        if level.first.is_some_and(|first| first > *time) {
+            return Some(format!("group {} was not told", level.group));
         }
-        level = group.parent();
-        is_told &= level.is_some() || promised.first <= time || promised.has_heirs;
+        if level.is_active {
+            // Its migrator is awake and looks here.
+            return None;
+        }
     }
-    (!is_told).then(|| {
-        let time = Picos::of_instant(time);
-        format!("no CPU looks after its global timer of {time}")
-    })
+    unpromised(time, promised)
+}
+
+/// Describes the violation if no CPU promised to wake up by `time`, while all of them sleep.
+pub(crate) fn unpromised<T: Ord + Display>(time: &T, promised: Option<T>) -> Option<String> {
+    match promised {
+        Some(first) if first <= *time => None,
+        Some(first) => Some(format!("all CPUs sleep, and promised {first} only")),
+        None => Some("all CPUs sleep, and none promised".to_owned()),
+    }
 }

@@ -1,8 +1,8 @@
 //! The promises of the library, by name, and the form of a violation.
 //!
 //! Each promise has a file that states when it is checked, and whose functions describe its violations. These functions
-//! get plain values and know no machine: the trace checker and the machine supply the values, and the checker keeps the
-//! events before a violation.
+//! get plain values and know no machine. The machine and the checker of its events supply the values in a run, and
+//! [`trace`] supplies those of a recorded trace.
 
 pub(crate) mod armed_not_later_than_first;
 mod bounded_late;
@@ -22,6 +22,7 @@ pub(crate) mod one_migrator;
 pub(crate) mod runtime_bounded;
 pub(crate) mod runtime_given;
 pub(crate) mod slice_ends;
+pub mod trace;
 pub(crate) mod trace_checker;
 
 pub use canary::Canary;

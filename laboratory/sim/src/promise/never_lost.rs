@@ -2,6 +2,8 @@
 //!
 //! Checked at the end of the run. Each lost timer counts, as in `tickless verify`.
 
+use std::fmt::Display;
+
 use tickless_core::time::{Clock, Instant};
 
 use crate::clock::Clocks;
@@ -10,14 +12,14 @@ use crate::model::time::Picos;
 use crate::promise::ledger::{Due, Ledger, Queued};
 
 /// Describes the violation if `found` timers are queued and `expected` should be.
-pub(super) fn miscounted(found: usize, expected: i64) -> Option<String> {
+pub(super) fn miscounted(found: u64, expected: i64) -> Option<String> {
     (i64::try_from(found) != Ok(expected))
-        .then(|| format!("{found} timers are queued, and {expected} should be"))
+        .then(|| format!("{found} timers are queued at the end, and {expected} should be"))
 }
 
-/// Describes the violation for an overdue timer.
-pub(super) fn overdue(due: Picos) -> Option<String> {
-    Some(format!("a timer of {due} is queued still"))
+/// Describes the violation for an overdue timer, described by `whose`.
+pub(super) fn overdue(whose: impl Display, late: impl Display) -> String {
+    format!("{whose} is queued still, {late} late")
 }
 
 /// Returns the due times, as known at `end`, of the timers of `cpu` in the ledger that were due before `oldest`.

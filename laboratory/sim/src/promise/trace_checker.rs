@@ -151,13 +151,14 @@ impl TraceChecker {
         }
         lost.sort_unstable();
         for due in lost {
-            self.check(Promise::NeverLost, cpu, never_lost::overdue(due));
+            let wrong = never_lost::overdue(format_args!("a timer of {due}"), end - due);
+            self.check(Promise::NeverLost, cpu, Some(wrong));
         }
     }
 
     /// Checks the number `found` of queued timers at the end of the run.
     pub(crate) fn ends_with(&mut self, found: usize) {
-        let wrong = never_lost::miscounted(found, self.pending);
+        let wrong = never_lost::miscounted(found as u64, self.pending);
         self.check(Promise::NeverLost, 0, wrong);
     }
 
@@ -283,7 +284,11 @@ impl TraceChecker {
         let executing = current_cpu::cpu();
         self.log(Entry::Fire, executing, at, timeout.expiry.0);
         let at = clocks.shows_picos(executing, at);
-        let wrong = never_early::coarse(timeout, self.tick, at);
+        // The tick has to be over for the CPU, too, that counts the ticks.
+        let over = self.tick * timeout.expiry.0.saturating_add(1);
+        let at_tick = self.tick * timeout.now.0;
+        let whose = || format!("a coarse timer for {:?}", timeout.expiry);
+        let wrong = never_early::fires(over, at.min(at_tick), whose);
         self.check(Promise::NeverEarly, executing, wrong);
         let late = at - self.tick * timeout.due.0;
         let is_remote = timeout.cpu.0 != executing;
@@ -318,11 +323,8 @@ impl TraceChecker {
         );
         let at = clocks.shows_picos(current_cpu::cpu(), current_cpu::cursor());
         let moment = |nanos: i64| Picos::from_nanos(u64::try_from(nanos).unwrap_or(0));
-        self.check(
-            Promise::NeverEarly,
-            cpu,
-            never_early::exact(moment(soft), at),
-        );
+        let wrong = never_early::fires(moment(soft), at, || "an exact timer".to_owned());
+        self.check(Promise::NeverEarly, cpu, wrong);
         self.exact_is_late(cpu, at - moment(hard));
     }
 
@@ -342,7 +344,9 @@ impl TraceChecker {
         self.counts.wall_fires += 1;
         let now = clocks.shows(current_cpu::cpu(), at);
         let read = clocks.shows(current_cpu::cpu(), self.read_at);
-        let wrong = never_early::wall(clock, soft, clocks.truly_shows(clock, read));
+        let shown = clocks.truly_shows(clock, read);
+        let whose = || format!("a timer of the {clock:?} clock");
+        let wrong = never_early::fires(soft, shown, whose);
         self.check(Promise::NeverEarly, cpu, wrong);
         // One with slack that fires before its deadline is not late.
         let late = clocks.due_for(clock, hard, now);

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::event::Step;
+
 /// The duties of a CPU that keep its walk from ending with its next event outside of the hierarchy.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walk {
@@ -24,39 +26,31 @@ pub(super) struct Walks {
     is_handed_over: bool,
 }
 
-/// The contents of a `tmigr_cpu_wakeup`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Promise {
-    pub(super) of_cpu: u32,
-    /// True if there is a promise now; otherwise one was taken back, or none is made.
-    pub(super) is_made: bool,
-}
-
 impl Walks {
-    /// Takes an event of this hierarchy on `cpu`. `promise` belongs to a `tmigr_cpu_wakeup`.
-    pub(super) fn take(&mut self, event: &str, cpu: u32, promise: Option<Promise>) {
+    /// Takes an event of this hierarchy on `cpu`.
+    pub(super) fn take(&mut self, step: &Step, cpu: u32) {
         let walk = self.walks.entry(cpu).or_default();
-        match event {
-            "tmigr_cpu_idle" => walk.owed = 1,
-            "tmigr_cpu_new_timer_idle" => walk.owed = 2,
-            "tmigr_handle_remote_cpu" => walk.is_serving = true,
-            "tmigr_handle_remote_cpu_done" => walk.is_serving = false,
-            "tmigr_cpu_unavailable" => {
+        match *step {
+            Step::Idle => walk.owed = 1,
+            Step::NewTimerIdle => walk.owed = 2,
+            Step::Serve { .. } => walk.is_serving = true,
+            Step::Served => walk.is_serving = false,
+            Step::Unavailable { .. } => {
                 self.is_handed_over = true;
                 // With its last event.
                 self.walks.remove(&cpu);
-                return;
             }
-            "tmigr_group_set_cpu_active" => self.is_handed_over = false,
+            Step::SetActive(_) => self.is_handed_over = false,
+            Step::Promise { of_cpu, wakeup } => {
+                if wakeup.is_some() {
+                    self.is_handed_over = false;
+                }
+                if of_cpu == cpu && walk.owed > 0 {
+                    walk.owed -= 1;
+                    self.end(cpu);
+                }
+            }
             _ => {}
-        }
-        let Some(promise) = promise else { return };
-        if promise.is_made {
-            self.is_handed_over = false;
-        }
-        if promise.of_cpu == cpu && walk.owed > 0 {
-            walk.owed -= 1;
-            self.end(cpu);
         }
     }
 
