@@ -98,12 +98,3 @@ fn delays_are_the_same_each_time_and_between_a_millisecond_and_a_minute() {
     let mut delays = random::Delays::new(4);
     assert!((0..1_000).all(|_| delays.slot(7) < 7));
 }
-
-#[test]
-fn what_threads_do_at_once_is_what_one_does_among_pending_timers() {
-    let ours = |operation: &Operation| operation.is_on_threads();
-    let each: Vec<_> = { Operation::ALL.into_iter().filter(ours) }
-        .map(|operation| operation.of_one_thread().name())
-        .collect();
-    assert_eq!(each, ["arm-cancel", "push-small", "churn"]);
-}
