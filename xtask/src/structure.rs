@@ -79,8 +79,7 @@ const STOREYS: &[Storey] = &[
 const CIRCLES: &[(&str, usize)] = &[
     ("cortex-m", 2),
     ("laboratory/bench", 2),
-    ("laboratory/cli", 3),
-    ("laboratory/peers", 1),
+    ("laboratory/cli", 2),
 ];
 
 /// The files of one crate and the arrows between them.

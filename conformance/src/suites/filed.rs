@@ -75,7 +75,7 @@ pub fn many_filed_early_are_filed_again_a_few_at_a_time<H: Host>() {
     for (timer, step) in timers[1..].iter().zip(0..) {
         assert_eq!(timer.fired_at(), [1_000_000 + step * 100]);
     }
-    assert!(rig.stats(0).spurious <= 2, "{:?}", rig.stats(0));
+    assert!(rig.stats(0).spurious <= 3, "{:?}", rig.stats(0));
 }
 
 /// A timer moves if it is started for a time before its key in the queue; if it is then started for a later time, it

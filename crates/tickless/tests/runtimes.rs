@@ -104,19 +104,19 @@ fn timers_work_in_tokios_blocking_threads() {
 #[test]
 fn timers_work_in_smol() {
     let _patience = support::begin();
-    smol::block_on(a_bit_of_everything());
-    let executor = Arc::new(smol::Executor::new());
-    let (stop, stopped) = smol::channel::unbounded::<()>();
+    async_io::block_on(a_bit_of_everything());
+    let executor = Arc::new(async_executor::Executor::new());
+    let (stop, stopped) = tokio::sync::watch::channel(());
     let threads: Vec<_> = (0..3)
         .map(|_| {
-            let (executor, stopped) = (Arc::clone(&executor), stopped.clone());
-            thread::spawn(move || smol::block_on(executor.run(stopped.recv())))
+            let (executor, mut stopped) = (Arc::clone(&executor), stopped.clone());
+            thread::spawn(move || async_io::block_on(executor.run(stopped.changed())))
         })
         .collect();
     let tasks: Vec<_> = (0..12)
         .map(|_| executor.spawn(a_bit_of_everything()))
         .collect();
-    smol::block_on(async {
+    async_io::block_on(async {
         for task in tasks {
             task.await;
         }
@@ -154,7 +154,7 @@ fn timers_work_on_a_worker() {
 fn a_worker_runs_the_timers_of_an_executor_on_its_thread() {
     let _patience = support::begin();
     let worker = Worker::new().expect("the thread is free");
-    let executor = smol::LocalExecutor::new();
+    let executor = async_executor::LocalExecutor::new();
     let tasks = [(); 5].map(|()| executor.spawn(a_bit_of_everything()));
     worker.block_on(executor.run(join_all(tasks)));
 }
@@ -268,20 +268,21 @@ fn io_of_tokio_is_limited_in_time() {
 
 #[test]
 fn io_of_smol_is_limited_in_time() {
+    use async_io::Async;
+    use std::net::{TcpListener, TcpStream};
     let _patience = support::begin();
-    smol::block_on(async {
-        let listener = smol::net::TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("a port");
-        let address = listener.local_addr().expect("an address");
+    async_io::block_on(async {
+        let listener = Async::<TcpListener>::bind(([127, 0, 0, 1], 0)).expect("a port");
+        let address = listener.get_ref().local_addr().expect("an address");
         assert!(timeout(ms(3), listener.accept()).await.is_err());
-        let client = smol::spawn(async move {
+        let client = async move {
             sleep(ms(1)).await;
-            smol::net::TcpStream::connect(address).await
-        });
-        let accepted = timeout(Duration::from_secs(20), listener.accept()).await;
+            Async::<TcpStream>::connect(address).await
+        };
+        let accepted = timeout(Duration::from_secs(20), listener.accept());
+        let (accepted, client) = futures::future::join(accepted, client).await;
         accepted.expect("in time").expect("a connection");
-        client.await.expect("connected");
+        client.expect("connected");
     });
 }
 
@@ -294,7 +295,7 @@ fn a_future_goes_from_one_runtime_to_another() {
     assert!(first.is_err() || start.elapsed() >= ms(6));
     let sleep = on_thread(move || {
         let mut sleep = sleep;
-        let first = smol::block_on(timeout(ms(1), sleep.as_mut()));
+        let first = async_io::block_on(timeout(ms(1), sleep.as_mut()));
         assert!(first.is_err() || start.elapsed() >= ms(6));
         sleep
     });

@@ -96,7 +96,7 @@ fn people_get_a_table_and_quiet_is_quiet() {
         "tickless::time",
         "late, p50",
         "wake-ups a second",
-        "as + reactor, with set_thread_slack in each thread",
+        "with set_thread_slack in each thread",
         "nothing to compare: no figure has 3 rounds",
         "ok  no paced tick was early",
     ] {

@@ -5,7 +5,7 @@
 //! in vain, and with many timers the sorting is most of the cost of a timer. So a timer whose deadline is far away is
 //! put unsorted into a slot of the *far wheel* that is due *before* the deadline ([`place_before`]). When the slot is
 //! due, few timers are left in it. These timers move to a finer slot, and into the tree when the deadline is two units
-//! (2.1 ms) or less away. The tree sorts them, and they fire exactly.
+//! (262 µs) or less away. The tree sorts them, and they fire exactly.
 //!
 //! The soft expiry of a timer with slack decides its slot. So all timers that may fire are in the tree, which finds the
 //! timers that may fire together (spec OBJ-9). The tree sorts the timer by its hard expiry, as if the timer had been
@@ -78,12 +78,13 @@ use crate::time::{Deadline, Instant};
 /// timers is not compiled in.
 pub(crate) const EXISTS: bool = cfg!(feature = "far-wheel");
 
-/// Number of levels of the far wheel. Eight levels reach 38 hours; a timer that is farther away is enqueued again after
+/// Number of levels of the far wheel. Eight levels reach 4.8 hours; a timer that is farther away is enqueued again after
 /// that time. Models have one level, because their stacks are small.
 const LEVELS: usize = if cfg!(loom) || !EXISTS { 1 } else { 8 };
 
-/// The unit of the far wheel as a power of two: 2^20 ns, 1.05 ms. So a conversion takes no division.
-const UNIT: u32 = 20;
+/// The unit of the far wheel as a power of two: 2^17 ns, 131 µs. So a conversion takes no division. A finer unit
+/// takes more timeouts out of the tree, and each timer that fires passes more levels.
+const UNIT: u32 = 17;
 
 /// The maximum number of timers that a search for the next event removes from slots that are not due.
 pub(crate) const OPEN_MAX: u32 = 256;

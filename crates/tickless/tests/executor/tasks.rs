@@ -647,16 +647,16 @@ fn a_worker_with_local_tasks_alone_gives_none_away() {
 fn sockets_of_any_reactor_work() {
     let executor = executor(2);
     let (one, two) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
-    let one = smol::Async::new(one).expect("it can be watched");
-    let two = smol::Async::new(two).expect("it can be watched");
+    let one = async_io::Async::new(one).expect("it can be watched");
+    let two = async_io::Async::new(two).expect("it can be watched");
     let echo = executor.spawn(async move {
         let mut byte = [0];
         for _ in 0..100 {
-            smol::io::AsyncReadExt::read_exact(&mut &two, &mut byte)
+            futures_lite::AsyncReadExt::read_exact(&mut &two, &mut byte)
                 .await
                 .expect("it is open");
             byte[0] += 1;
-            smol::io::AsyncWriteExt::write_all(&mut &two, &byte)
+            futures_lite::AsyncWriteExt::write_all(&mut &two, &byte)
                 .await
                 .expect("it is open");
         }
@@ -664,10 +664,10 @@ fn sockets_of_any_reactor_work() {
     let asks = executor.spawn(async move {
         for number in 0..100 {
             let mut byte = [number];
-            smol::io::AsyncWriteExt::write_all(&mut &one, &byte)
+            futures_lite::AsyncWriteExt::write_all(&mut &one, &byte)
                 .await
                 .expect("it is open");
-            smol::io::AsyncReadExt::read_exact(&mut &one, &mut byte)
+            futures_lite::AsyncReadExt::read_exact(&mut &one, &mut byte)
                 .await
                 .expect("it is open");
             assert_eq!(byte[0], number + 1);

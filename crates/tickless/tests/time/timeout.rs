@@ -251,7 +251,7 @@ fn a_value_that_is_ready_at_the_limit_counts_in_each_runtime() {
         }
     }
     block_on(ties());
-    smol::block_on(ties());
+    async_io::block_on(ties());
     worker().block_on(ties());
     #[cfg(feature = "executor")]
     {

@@ -15,7 +15,7 @@ macro_rules! same_as_async_io {
     ($(fn $name:ident() $body:block)*) => {
         mod async_io_tests {
             use super::*;
-            use smol::Timer;
+            use async_io::Timer;
             use std::time::Instant;
             $(#[test] fn $name() {
                 let _patience = support::begin();

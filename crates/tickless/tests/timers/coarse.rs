@@ -92,7 +92,7 @@ fn nothing_is_early_on_any_thread() {
     block_on(use_all());
     support::in_tokio(use_all());
     on_thread(|| worker().block_on(use_all()));
-    on_thread(|| smol::block_on(use_all()));
+    on_thread(|| async_io::block_on(use_all()));
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(3)
         .build()

@@ -20,9 +20,9 @@ use crate::units;
 /// idle timeout, which must not end them. A paced sender sends a datagram every 200 us.
 ///
 /// The same load runs five times a round, in changing order, so that disturbances of the machine hit all runs alike:
-/// with tokio::time; with tickless::time in the same kind of runtime; with tickless::time in a runtime that fires the
-/// timers by its own reactor (tickless::tokio); in such a runtime with slack, so that timers share wake-ups; and with
-/// the paced sender on a tickless::Worker thread of its own.
+/// with tokio::time; with tickless::time in the same kind of runtime, with nothing set up, so that the runtime's reactor
+/// fires the timers; in a detached runtime, whose timers the library's own thread fires; with slack, so that timers
+/// share wake-ups; and with the paced sender on a tickless::Worker thread of its own.
 ///
 /// A figure counts as better (or worse) than tokio's only if three rounds or more have both figures, and it was better
 /// (or worse) in each of its rounds than tokio's in any round. The line "better, worse" counts such figures, and --all
@@ -58,12 +58,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = units::duration)]
     pace: Duration,
 
-    /// Slack of the timers that have one
+    /// Slack of the timers that have one [default: a thousandth of the time to go, 50us at least and 5ms at most]
     ///
-    /// With 1ms these timers fire at whole milliseconds. tokio rounds a deadline up to the next millisecond, and rounds
-    /// the wait until then up as well, so its timers are late by up to 2ms.
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
-    slack: Duration,
+    /// tokio rounds a deadline up to the next millisecond, and rounds the wait until then up as well, so its timers are
+    /// late by up to 2ms.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    slack: Option<Duration>,
 
     /// The report, one HTML file
     #[arg(
@@ -127,9 +127,9 @@ pub(crate) struct Settings {
     pub(crate) header: Duration,
     #[serde(rename = "pace_ns", serialize_with = "as_nanos")]
     pub(crate) pace: Duration,
-    /// The slack of the arm that has slack.
-    #[serde(rename = "slack_ns", serialize_with = "as_nanos")]
-    pub(crate) slack: Duration,
+    /// The slack of the arm that has slack; `None` for slack in proportion.
+    #[serde(rename = "slack_ns", serialize_with = "as_nanos_if_any")]
+    pub(crate) slack: Option<Duration>,
     /// The threads of each server: one for each CPU.
     pub(crate) threads: usize,
     #[serde(skip)]
@@ -138,6 +138,17 @@ pub(crate) struct Settings {
 
 fn as_nanos<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[expect(clippy::ref_option, reason = "serde has it so")]
+fn as_nanos_if_any<S: serde::Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => as_nanos(time, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// Clients of a hundred that fall silent, and that never finish a header; at least one of each.
@@ -230,10 +241,10 @@ impl Settings {
                 units::time(self.pace)
             ));
         }
-        if self.slack > SLACK_MAX {
+        if let Some(slack) = self.slack.filter(|slack| *slack > SLACK_MAX) {
             return refuse(format!(
                 "--slack {} is longer than timers are late by choice; use {} or less",
-                units::time(self.slack),
+                units::time(slack),
                 units::time(SLACK_MAX)
             ));
         }

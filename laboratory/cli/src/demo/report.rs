@@ -33,7 +33,9 @@ pub(super) fn of(outcome: &Outcome) -> Result<Report, Failure> {
             units::time(settings.pace),
             units::time(settings.idle),
             units::time(settings.header),
-            units::time(settings.slack)
+            settings
+                .slack
+                .map_or("a thousandth".to_owned(), units::time)
         ),
         machine: format!("{}; {}", outcome.machine.summary(), outcome.date),
         complaints: ended.into_iter().chain(failed).collect(),
@@ -84,7 +86,7 @@ fn numbers(totals: &Totals) -> Vec<Number> {
     let kinds = [
         (
             "paced_p50_ns",
-            "late at the median, of paced ticks, attached to the runtime's reactor",
+            "late at the median, of paced ticks, with nothing set up",
         ),
         ("cpu_percent", "of one CPU, for the server and its timers"),
         ("wakeups_per_second", "wake-ups a second"),
@@ -92,11 +94,11 @@ fn numbers(totals: &Totals) -> Vec<Number> {
     let number = |(name, what): (&str, &str)| {
         let row = Row::named(name);
         Some(Number {
-            figure: (row.show)(row.figure(totals, Arm::Reactor)?),
+            figure: (row.show)(row.figure(totals, Arm::Tickless)?),
             what: format!(
                 "{what}; tokio {}, ratio {}",
                 (row.show)(row.figure(totals, Arm::Tokio)?),
-                units::ratio(row.ratio(totals, Arm::Reactor)?)
+                units::ratio(row.ratio(totals, Arm::Tickless)?)
             ),
         })
     };
@@ -176,9 +178,9 @@ fn reading() -> Markup {
             Further left and further down is better. " }
         p { b { "The price. " } "tokio's timers move in steps of a millisecond, so five ticks of 200 µs share a \
             wake-up. A program that wants each tick at its time pays for waking up for it: compare wake-ups and \
-            processor time with what they buy. The library's own thread takes two wake-ups for a timer of a tokio \
-            task, the runtime's reactor one, and so does a Worker. Where a millisecond is good enough, a slack of one \
-            says so, and timers share wake-ups. tokio's are late by up to two: it rounds a deadline up, and the time \
-            that it waits for it too. " }
+            processor time with what they buy. The runtime's reactor takes one wake-up for a timer of a task, and so \
+            does a Worker; in a detached runtime the library's own thread takes two. Where a thousandth of the time \
+            is good enough, slack in proportion says so, and timers share wake-ups. tokio's are late by up to two \
+            milliseconds: it rounds a deadline up, and the time that it waits for it too. " }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Limits {
 pub(crate) struct Setup {
     pub(crate) threads: usize,
     /// The slack of the runtime's timers, if its kind has slack.
-    pub(crate) slack: Duration,
+    pub(crate) slack: Option<Duration>,
 }
 
 /// A server that runs until it is dropped.
@@ -68,7 +68,7 @@ impl Server {
             let address = listener.local_addr()?;
             let listener = {
                 let _inside = runtime.enter();
-                arm.attach().map_err(io::Error::other)?;
+                arm.enter().map_err(io::Error::other)?;
                 TcpListener::from_std(listener)?
             };
             Ok((runtime, address, listener))

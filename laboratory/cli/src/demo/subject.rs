@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioTimer;
 use serde::Serialize;
-use tickless::time::set_thread_slack;
+use tickless::time::{Precision, Slack, set_thread_slack};
 use tickless::tokio::AttachError;
 use tokio::runtime::Builder;
 
@@ -18,13 +18,13 @@ use crate::plot::{self, Ink, TICKLESS};
 pub(crate) enum Arm {
     /// `tokio::time` everywhere.
     Tokio,
-    /// `tickless::time` everywhere, in the same kind of runtime.
+    /// `tickless::time` everywhere, in the same kind of runtime. Its reactor fires the timers.
     Tickless,
-    /// `tickless::time` in a runtime whose reactor rings for the timers.
-    Reactor,
-    /// The timers of [`Reactor`](Self::Reactor), with slack.
+    /// `tickless::time` in a runtime that was detached.
+    Detached,
+    /// The timers of [`Tickless`](Self::Tickless), with slack.
     Slack,
-    /// The timers of [`Reactor`](Self::Reactor), with the paced sender on a `tickless::Worker` thread of its own.
+    /// The timers of [`Tickless`](Self::Tickless), with the paced sender on a `tickless::Worker` thread of its own.
     Worker,
 }
 
@@ -34,21 +34,21 @@ impl Arm {
     pub(crate) const ALL: [Self; Self::COUNT] = [
         Self::Tokio,
         Self::Tickless,
-        Self::Reactor,
+        Self::Detached,
         Self::Slack,
         Self::Worker,
     ];
 
     /// The columns that are compared with tokio's.
     pub(crate) const OURS: [Self; Self::COUNT - 1] =
-        [Self::Tickless, Self::Reactor, Self::Slack, Self::Worker];
+        [Self::Tickless, Self::Detached, Self::Slack, Self::Worker];
 
     /// Returns the heading of the arm's column.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Tokio => "tokio",
             Self::Tickless => "tickless",
-            Self::Reactor => "+ reactor",
+            Self::Detached => "- reactor",
             Self::Slack => "+ slack",
             Self::Worker => "+ Worker",
         }
@@ -59,7 +59,7 @@ impl Arm {
         match self {
             Self::Tokio => plot::TOKIO,
             Self::Tickless => TICKLESS[0],
-            Self::Reactor => TICKLESS[1],
+            Self::Detached => TICKLESS[1],
             Self::Slack => TICKLESS[2],
             Self::Worker => TICKLESS[3],
         }
@@ -72,15 +72,11 @@ impl Arm {
                 "tokio::time: deadlines are rounded up to the next millisecond, and so is the time until then"
             }
             Self::Tickless => {
-                "tickless::time: exact; the library's own thread fires what the runtime waits for"
+                "tickless::time, with nothing set up: exact; the runtime's reactor fires the timers"
             }
-            Self::Reactor => "exact; the runtime's reactor does, by tickless::tokio::attach",
-            Self::Slack => {
-                "as + reactor, with set_thread_slack in each thread: timers share wake-ups (--slack)"
-            }
-            Self::Worker => {
-                "as + reactor, and the paced sender on a tickless::Worker thread of its own"
-            }
+            Self::Detached => "exact; the library's own thread does, by tickless::tokio::detach",
+            Self::Slack => "with set_thread_slack in each thread: timers share wake-ups (--slack)",
+            Self::Worker => "the paced sender on a tickless::Worker thread of its own",
         }
     }
 
@@ -93,29 +89,29 @@ impl Arm {
         match self {
             Self::Tokio => "serve-tokio",
             Self::Tickless => "serve-tickless",
-            Self::Reactor => "serve-reactor",
+            Self::Detached => "serve-detached",
             Self::Slack => "serve-slack",
             Self::Worker => "serve-worker",
         }
     }
 
     /// Prepares the builder of a runtime for its timers. The runtime of tickless is built without tokio's timers.
-    pub(crate) fn prepare(self, builder: &mut Builder, slack: Duration) {
+    pub(crate) fn prepare(self, builder: &mut Builder, slack: Option<Duration>) {
+        let slack = slack.map_or(Precision::Relative.into(), Slack::from);
         match self {
             Self::Tokio => drop(builder.enable_time()),
-            Self::Tickless | Self::Reactor | Self::Worker => {}
+            Self::Tickless | Self::Detached | Self::Worker => {}
             Self::Slack => drop(builder.on_thread_start(move || {
                 set_thread_slack(slack);
             })),
         }
     }
 
-    /// Attaches the timers to a running runtime; called inside the runtime.
-    pub(crate) fn attach(self) -> Result<(), AttachError> {
+    /// Detaches a runtime whose reactor is not to fire the timers; called inside the runtime.
+    pub(crate) fn enter(self) -> Result<(), AttachError> {
         match self {
-            Self::Tokio | Self::Tickless => Ok(()),
-            // Until the runtime is dropped.
-            Self::Reactor | Self::Slack | Self::Worker => tickless::tokio::attach().map(drop),
+            Self::Tokio | Self::Tickless | Self::Slack | Self::Worker => Ok(()),
+            Self::Detached => tickless::tokio::detach(),
         }
     }
 }
