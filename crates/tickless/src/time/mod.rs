@@ -25,7 +25,7 @@
 //! Sleeps of one thread that end at the same [`Instant`] wake their tasks in the order in which they were armed (first
 //! polled, or [`reset`](Sleep::reset) to an earlier deadline), however far away they were then. A sleep that was pushed
 //! out by `reset` while it waited takes its place in this order at some time between the reset and its end. Sleeps that
-//! were armed at different times for an end more than 36 hours ahead keep no order.
+//! were armed at different times for an end more than 4 hours ahead keep no order.
 //!
 //! # What is different on purpose
 //!
