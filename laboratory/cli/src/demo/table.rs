@@ -406,7 +406,7 @@ mod tests {
 
         let said = sentences(&totals);
         assert_eq!(said.len(), 3, "{said:?}");
-        let named = "+ reactor: 1 of 1 figures were worse than tokio's by more than the rounds differ (cost of one \
+        let named = "- reactor: 1 of 1 figures were worse than tokio's by more than the rounds differ (cost of one \
                      operation: push a deadline out 16.0 ns for 11.0 ns); 0 better.";
         assert_eq!(said[1], named);
         assert!(
