@@ -14,7 +14,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 # Refuses an archive that lacks what has to accompany its code, or carries tests, which need the whole repository.
 look() {
     name=$1; shift
-    listed=$(cargo package --list --offline --allow-dirty "$@")
+    listed=$(cargo package --list --allow-dirty "$@")
     for file in README.md LICENSE-MIT LICENSE-APACHE; do
         echo "$listed" | grep -qx "$file" || { echo "the archive of $name lacks $file; put it beside its Cargo.toml"; exit 1; }
     done
@@ -32,7 +32,7 @@ look tickless-adapters --manifest-path adapters/Cargo.toml
 # shellcheck disable=SC2086
 cargo package --offline --allow-dirty --no-verify $packages
 # No lock file: that would name versions of the other archives that no registry has yet.
-cargo package --offline --allow-dirty --no-verify --exclude-lockfile --manifest-path adapters/Cargo.toml --target-dir "$target"
+cargo package --allow-dirty --no-verify --exclude-lockfile --manifest-path adapters/Cargo.toml --target-dir "$target"
 
 # Sources of an earlier version stay nowhere; what was built stays.
 sources=$target/packaged/sources
