@@ -244,7 +244,7 @@ static void asked_for_the_time_left(void) {
         IS(set(id, 0, &to, NULL), 0);
         IS(get(id, &left), 0);
 #ifndef SYSTEM
-        /* Linux shows what was left when it was disarmed: findings/disarmed-posix-timer.sh. */
+        /* Linux shows what was left when it was disarmed: laboratory/findings/disarmed-posix-timer.sh. */
         IS(nanos(left.it_value), 0);
 #endif
         IS(nanos(left.it_interval), 0);
