@@ -275,7 +275,7 @@ fn the_table_of_claims_says_why() {
     );
     assert_eq!((code, error.as_str()), (Some(0), ""));
     for part in [
-        "start-cost  no     ns     - -> 50.0   1.00    210 -> 121   2.42",
+        "start-cost  no     ns     - -> 50.0   1.00    211 -> 121   2.42",
         "hackbench   no     ms    840 -> 481   0.57",
         "  The figures of the source are of a run",
         "start-cost: the ratio when a cost is another",
