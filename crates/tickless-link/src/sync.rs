@@ -94,11 +94,14 @@ pub fn light_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// Does nothing, except that loom, for which `SeqCst` accesses are weaker than they are, gets a `SeqCst` fence. It stands
-/// between two `SeqCst` accesses of a thread of Dekker's argument.
+/// Does nothing, except that loom and Miri, for which `SeqCst` accesses are weaker than they are, get a `SeqCst` fence.
+/// It stands between two `SeqCst` accesses of a thread of Dekker's argument.
+///
+/// Miri lets both threads of the argument see nothing if one of them has loaded the other's word before, which C++20
+/// forbids: the two stores and the two loads would form a cycle in the order of the `SeqCst` accesses.
 #[inline]
 pub fn model_barrier() {
-    #[cfg(loom)]
+    #[cfg(any(loom, miri))]
     fence(Ordering::SeqCst);
 }
 

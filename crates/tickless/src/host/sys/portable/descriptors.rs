@@ -12,7 +12,11 @@ pub(crate) use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 #[cfg(not(any(unix, target_os = "wasi")))]
 pub(crate) use absent::OwnedFd;
 #[cfg(not(any(unix, target_os = "wasi")))]
-pub(crate) use absent::{AsFd, AsRawFd, BorrowedFd, RawFd};
+#[cfg_attr(
+    not(feature = "worker"),
+    expect(unreachable_pub, reason = "the worker shows these types")
+)]
+pub use absent::{AsFd, AsRawFd, BorrowedFd, RawFd};
 #[cfg(all(feature = "tokio", not(unix)))]
 pub(crate) use absent_reactor::AsyncFd;
 
@@ -270,9 +274,9 @@ pub(crate) mod epoll {
 }
 
 #[cfg(not(any(unix, target_os = "wasi")))]
-#[expect(
-    unreachable_pub,
-    reason = "public functions name these types, which no other crate can"
+#[cfg_attr(
+    not(feature = "worker"),
+    expect(unreachable_pub, reason = "the worker shows these types")
 )]
 mod absent {
     //! The types of descriptors for systems on which the standard library has none. These types have no values.
