@@ -20,8 +20,8 @@
 //!   doorbell after. If another thread publishes a deadline in between, the first thread reads that deadline, or the
 //!   other thread lowers the doorbell afterwards.
 //! - A reactor is stalled whose doorbell is overdue, or whose one thread has left it: the bell has rung then, and
-//!   nobody has answered. A turn by the reactor ends that state, whichever thread came first. A reactor that finds another thread taking a turn ends the state too, because that thread lowers the
-//!   doorbell afterwards.
+//!   nobody has answered. A turn by the reactor ends that state, whichever thread came first. A reactor that finds
+//!   another thread taking a turn ends the state too, because that thread lowers the doorbell afterwards.
 //! - The expiry thread reads `until` and `grace` without the lock before it sleeps, after the fence of
 //!   [`SleepDeadline`](super::sleep_protocol::SleepDeadline). A thread that writes them then executes the other side of
 //!   that protocol.
