@@ -46,6 +46,8 @@ mod registry;
 #[cfg(not(loom))]
 mod structure;
 #[cfg(not(loom))]
+mod thread_key;
+#[cfg(not(loom))]
 pub mod timeout;
 #[cfg(not(loom))]
 pub mod timer;

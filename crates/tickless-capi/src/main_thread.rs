@@ -10,9 +10,10 @@
 use std::ffi::{c_int, c_void};
 use std::fs;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
+
+use crate::thread_key::ThreadKey;
 
 /// The longest time between two looks of the watcher.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -38,21 +39,11 @@ fn this_thread() -> c_int {
 
 /// Makes the end of this thread known, if it is the main thread. Any thread may call it, any number of times.
 pub fn notice_end() {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    static KEY: ThreadKey = ThreadKey::new(ended);
     // SAFETY: no pointers.
-    if this_thread() != unsafe { libc::getpid() } {
-        return;
-    }
-    let key = *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: it writes the key; the destructor stays, as this code does.
-        let refused = unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) };
-        (refused == 0).then_some(key)
-    });
-    if let Some(key) = key {
+    if this_thread() == unsafe { libc::getpid() } {
         let any_but_null = ptr::NonNull::<c_void>::dangling();
-        // SAFETY: the key is never deleted, and the value is never followed.
-        let _no_memory_is_left = unsafe { libc::pthread_setspecific(key, any_but_null.as_ptr()) };
+        let _no_memory_is_left = KEY.set(any_but_null.as_ptr());
     }
 }
 

@@ -22,7 +22,6 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 use tickless::{Driver, Turn, Unparker, Worker};
@@ -32,6 +31,7 @@ use crate::errno::{Errno, answer, counted};
 use crate::head::{Head, State};
 use crate::main_thread;
 use crate::registry::Registry;
+use crate::thread_key::ThreadKey;
 
 /// The object that runs a thread's timers.
 #[derive(Debug)]
@@ -215,20 +215,8 @@ fn install(at_work: &AtWork<'_>, runner: Runner) -> Result<*const ThreadPlace, E
 
 /// Makes the end of this thread call [`end`] with `place`, unless that is null.
 fn notice_end(place: *const ThreadPlace) -> Result<(), Errno> {
-    static KEY: OnceLock<Result<libc::pthread_key_t, Errno>> = OnceLock::new();
-    let key = *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: it writes the key; the destructor stays, as this code does.
-        match unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } {
-            0 => Ok(key),
-            error => Err(Errno::of_system(error)),
-        }
-    });
-    // SAFETY: the key is never deleted.
-    match unsafe { libc::pthread_setspecific(key?, place.cast()) } {
-        0 => Ok(()),
-        error => Err(Errno::of_system(error)),
-    }
+    static KEY: ThreadKey = ThreadKey::new(end);
+    KEY.set(place.cast())
 }
 
 /// Cancels the timers of a thread that ends, and frees its loop. A worker stays, because other threads may unpark it
