@@ -2,13 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ::tower::timeout::error::Elapsed;
 use ::tower::{BoxError, Layer, Service};
 use pin_project_lite::pin_project;
-use tickless::time::{self, Sleep};
+use tickless::time;
 
 /// A layer of [`Timeout`]s.
 ///
@@ -94,8 +94,7 @@ where
 
     fn call(&mut self, request: R) -> Self::Future {
         ResponseFuture {
-            response: self.service.call(request),
-            sleep: time::sleep(self.duration),
+            response: time::timeout(self.duration, self.service.call(request)),
         }
     }
 }
@@ -107,9 +106,7 @@ pin_project! {
     #[derive(Debug)]
     pub struct ResponseFuture<F> {
         #[pin]
-        response: F,
-        #[pin]
-        sleep: Sleep,
+        response: time::Timeout<F>,
     }
 }
 
@@ -121,12 +118,10 @@ where
     type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if let Poll::Ready(result) = this.response.poll(context) {
-            return Poll::Ready(result.map_err(Into::into));
-        }
-        this.sleep
-            .poll(context)
-            .map(|()| Err(Elapsed::new().into()))
+        let response = ready!(self.project().response.poll(context));
+        Poll::Ready(match response {
+            Ok(result) => result.map_err(Into::into),
+            Err(_) => Err(Elapsed::new().into()),
+        })
     }
 }

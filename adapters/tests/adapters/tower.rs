@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::executor::block_on;
-use tickless::time::Sleep;
+use tickless::time::{self, Sleep};
 use tickless_adapters::tower::{
     ExponentialBackoff, ExponentialBackoffMaker, RateLimitLayer, TimeoutLayer,
 };
@@ -38,6 +38,19 @@ fn a_response_that_is_ready_wins() {
         .layer(TimeoutLayer::new(Duration::ZERO))
         .service(quick);
     assert_eq!(block_on(service.oneshot(7)).unwrap(), 7);
+}
+
+#[test]
+fn a_response_whose_sleeps_are_put_off_wins() {
+    let sleeps = service_fn(|()| time::sleep(Duration::ZERO).map(Ok::<_, Infallible>));
+    let limited = ServiceBuilder::new()
+        .layer(TimeoutLayer::new(Duration::ZERO))
+        .service(sleeps);
+    block_on(async {
+        for _ in 0..1_000 {
+            limited.clone().oneshot(()).await.unwrap();
+        }
+    });
 }
 
 #[test]
