@@ -248,7 +248,7 @@ fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> 
     let place = if operation.starts_with(tasks::PREFIX) {
         rounds.len() / 20
     } else {
-        rounds.len() / 2
+        rounds.len() / 4
     };
     let figure = rounds.get(place).copied();
     figure.filter(|_| output.status.success()).ok_or_else(|| {

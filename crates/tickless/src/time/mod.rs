@@ -32,7 +32,7 @@
 //! 1. **Deadlines are exact.** tokio rounds deadlines up to the next millisecond, and then rounds up its wait. Here a
 //!    sleep of 50 µs ends after 50 µs plus the time that the operating system needs to wake a thread. No sleep ends
 //!    early, not by a nanosecond, by [`std::time::Instant`] and by [`Instant`]. Because the clock is read cheaply, a
-//!    relative deadline is later by usually about 100 ns and never more than 450. So [`Sleep::deadline`] can be later
+//!    relative deadline is later by usually about 100 ns and never more than 2.3 µs. So [`Sleep::deadline`] can be later
 //!    by this amount than `now() + duration` of a moment later. Of two sleeps of one length on one thread the second
 //!    never ends before the first. If a program needs less precision, [slack](Sleep::slack) saves wake-ups, and
 //!    [`Precision::Millisecond`] is the precision that tokio promises.

@@ -22,9 +22,13 @@ const fn widened(error: u64) -> u64 {
     }
 }
 
+/// The distance, in nanoseconds, between the two counter readings around a reading of the reference that is as narrow as
+/// can be expected: the three readings take 55 ns on an idle processor, and less than any interruption.
+pub(super) const NARROW: u64 = 100;
 /// The largest distance, in nanoseconds, between the two counter readings around a reading of the reference that may
-/// move the line. It is several times the duration of the three readings, and less than any interruption.
-pub const WIDTH: u64 = 100;
+/// move the line. On a busy virtual machine all instructions take ten times as long for some milliseconds: then the
+/// three readings take 500 to 900 ns, and a clock that waited for a narrow reading would read the reference each time.
+pub const WIDTH: u64 = 1_000;
 /// The largest error of a line that is followed, in nanoseconds.
 pub const ERROR: u64 = widened(WIDTH + 2 * DRIFT);
 

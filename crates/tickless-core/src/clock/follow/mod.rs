@@ -25,9 +25,9 @@
 //!
 //! The reference is read between two readings of the counter, so each reading gives an interval for the time. If the
 //! line passes through the interval, the next line continues it; otherwise the next line begins at the nearer end of
-//! the interval. If the thread was preempted during the reading, the interval is wide; a wide interval gives no
-//! information and does not move the line. So the error at the beginning of a line is the width of a narrow interval,
-//! [`WIDTH`] at most. Within a window the error grows by the distance by which the reference can be steered. The sum is
+//! the interval. If the thread was interrupted during the reading, the interval is wide, so the reference is read again, a
+//! few times. An interval that is wider than [`WIDTH`] even then does not move the line. So the error at the beginning
+//! of a line is the width of an interval, 55 ns usually and [`WIDTH`] at most. Within a window the error grows by the distance by which the reference can be steered. The sum is
 //! [`ERROR`] at most; if it would be more, each reading reads the reference.
 //!
 //! # Cost
@@ -48,7 +48,7 @@ mod model;
 
 pub use kept::Kept;
 pub use line::{ERROR, WIDTH, WINDOW};
-use line::{Line, LineCheck, LinePosition};
+use line::{Line, LineCheck, LinePosition, NARROW};
 
 /// The counter and the reference clock that a [`Follower`] reads.
 pub trait Reference {
@@ -109,7 +109,8 @@ pub struct Asked {
     pub taken: Sandwich,
     /// True if the distance of the reference from the line is larger than any steering explains.
     pub is_misfit: bool,
-    /// True if no attempt gave a narrow interval: the thread was interrupted in each attempt, or the reference is slow.
+    /// True if no attempt gave an interval of at most [`WIDTH`]: the thread was interrupted in each attempt, or the
+    /// reference is slow.
     pub is_wide: bool,
 }
 
@@ -437,7 +438,7 @@ fn narrowest(line: &Line, reference: &impl Reference) -> (Sandwich, bool) {
     let width = |taken: &Sandwich| line.nanos_of(taken.behind.wrapping_sub(taken.before));
     let mut best = Sandwich::take(reference);
     for _ in 1..TRIES {
-        if width(&best) <= WIDTH {
+        if width(&best) <= NARROW {
             break;
         }
         let another = Sandwich::take(reference);

@@ -5,8 +5,8 @@
 //! reading that is wide for its distance from the other reading is not used.
 //!
 //! A counter that is refused for its readings ([`is_passing`](Refusal::is_passing)) is measured again after
-//! [`RETRY_AFTER`], after twice that time if it is refused again, and so on, because the causes are temporary: a loaded
-//! machine, a clock that is corrected fast, or a machine that slept.
+//! [`RETRY_AFTER`], after twice that time if it is refused again, and so on for [`RETRIES_DOUBLE`] doublings, because the
+//! causes are temporary: a loaded machine, a clock that is corrected fast, or a machine that slept.
 
 use std::io::Read as _;
 use std::sync::Mutex;
@@ -25,12 +25,17 @@ const STRIKES: u64 = 8;
 /// The number of readings in a row that may be too wide to decide. Even a machine that interrupts its threads all the
 /// time has a narrow reading now and then.
 const WIDE: u64 = 1_000;
+/// The least time of such a row, in nanoseconds, before a counter that was used is given up. A virtual machine may be
+/// slow for tens of milliseconds, in which a thread that arms timers reads the clock thousands of times.
+const WIDE_FOR: i64 = 1_000_000_000;
 
 /// The permitted uncertainty of the counter at both ends of a period together, in parts per million of the period: half
 /// of the difference that two rates may have.
 const OPEN_PPM: u64 = AGREEMENT_PPM / 2;
 /// The time after which a counter that was refused for the first time is measured again, in nanoseconds.
 const RETRY_AFTER: u64 = 10_000_000_000;
+/// The number of times that this time doubles: a machine that was busy for an hour is measured again within 80 s.
+const RETRIES_DOUBLE: u64 = 3;
 
 /// The facts about the counter, for the whole process.
 #[derive(Debug)]
@@ -42,6 +47,8 @@ pub(super) struct Judge {
     strikes: AtomicU64,
     /// The number of wide readings in a row.
     wide: AtomicU64,
+    /// The time of the first of them, in nanoseconds.
+    wide_since: AtomicI64,
     /// True if no calibration is needed any more.
     settled: AtomicBool,
     calibration: Mutex<Calibration>,
@@ -90,6 +97,7 @@ impl Judge {
             refusals: AtomicU64::new(0),
             strikes: AtomicU64::new(0),
             wide: AtomicU64::new(0),
+            wide_since: AtomicI64::new(0),
             settled: AtomicBool::new(false),
             calibration: Mutex::new(Calibration::Start),
         }
@@ -139,7 +147,12 @@ impl Judge {
         }
         if asked.is_wide {
             let readings = self.wide.fetch_add(1, Ordering::Relaxed) + 1;
-            if readings == WIDE {
+            let now = asked.taken.nanos;
+            if readings == 1 {
+                self.wide_since.store(now, Ordering::Relaxed);
+            }
+            let since = self.wide_since.load(Ordering::Relaxed);
+            if readings >= WIDE && now.saturating_sub(since) >= WIDE_FOR {
                 return self.give_up(Refusal::Slow { readings }, asked.taken);
             }
         } else if self.wide.load(Ordering::Relaxed) != 0 {
@@ -296,8 +309,7 @@ impl Judge {
         if refusal.is_passing() {
             // Relaxed, both: a count, with the lock held; see `take`.
             let before = self.refusals.fetch_add(1, Ordering::Relaxed);
-            let factor = 1_u64.checked_shl(u32::try_from(before).unwrap_or(u32::MAX));
-            let after = RETRY_AFTER.saturating_mul(factor.unwrap_or(u64::MAX));
+            let after = RETRY_AFTER << before.min(RETRIES_DOUBLE);
             let retry_at = now.nanos.saturating_add_unsigned(after);
             self.retry_at.store(retry_at, Ordering::Relaxed);
         }
@@ -519,10 +531,10 @@ mod tests {
 
     /// The kernel's clock was corrected at a rate beyond all steering, and then continues as before.
     #[test]
-    fn a_counter_that_was_given_up_is_measured_again_after_a_while_and_later_each_time() {
+    fn a_counter_that_was_given_up_is_measured_again_within_80_s_at_the_latest() {
         let judge = settled();
         let mut now = 0;
-        for wait in [10, 20, 40] {
+        for wait in [10, 20, 40, 80, 80] {
             for _ in 0..STRIKES {
                 let misfit = Asked {
                     is_misfit: true,
@@ -587,10 +599,15 @@ mod tests {
             assert_eq!(judge.take(&wide), Judgement::GoOn);
         }
         assert_eq!(judge.take(&asked(0, 0)), Judgement::GoOn);
-        for _ in 1..WIDE {
-            assert_eq!(judge.take(&wide), Judgement::GoOn);
+        for _ in 1..2 * WIDE {
+            assert_eq!(judge.take(&wide), Judgement::GoOn, "it was not long");
         }
-        assert_eq!(judge.take(&wide), Judgement::GiveUp);
-        assert_eq!(judge.refusal(), Refusal::Slow { readings: WIDE });
+        let later = Asked {
+            is_wide: true,
+            ..interrupted(WIDE_FOR, 0, false)
+        };
+        assert_eq!(judge.take(&later), Judgement::GiveUp);
+        let readings = 2 * WIDE;
+        assert_eq!(judge.refusal(), Refusal::Slow { readings });
     }
 }

@@ -13,7 +13,7 @@ pub(super) const ATTEMPTS: u32 = 50;
 ///
 /// The counter is measured again 10 s after it was found to be [`Unsteady`](Self::Unsteady), to have
 /// [`Drifted`](Self::Drifted) or to be [`Slow`](Self::Slow), and after twice as long each time that such a reason is
-/// found again. The other reasons are final.
+/// found again, up to 80 s. The other reasons are final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -41,7 +41,7 @@ pub enum Refusal {
         times: u64,
     },
     /// The kernel's clock cannot be read between two readings of the counter that are close enough, however often the
-    /// library tries: all of a number of readings in a row took longer than 100 ns.
+    /// library tries: all of a number of readings in a row for a second took longer than 1 µs.
     Slow {
         /// The number of readings.
         readings: u64,
