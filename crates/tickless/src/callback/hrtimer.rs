@@ -146,7 +146,9 @@ where
     #[must_use]
     pub const fn with_setup(setup: Setup, function: F) -> Self {
         // Threads settle what is armed before they sleep.
-        Self::writing_at_once(setup.leaving_early(), function)
+        Self {
+            timer: core::HrTimer::with_setup(setup.leaving_early(), false, function),
+        }
     }
 
     #[inline]
@@ -258,14 +260,6 @@ where
     fn watch_clock() {
         if C::CLOCK != Clock::Monotonic {
             registry::watch_clocks();
-        }
-    }
-
-    /// Works as [`with_setup`](Self::with_setup), but the device is written at each change, unless the setup excludes
-    /// that. Used to measure how much deferred writes save.
-    pub(crate) const fn writing_at_once(setup: Setup, function: F) -> Self {
-        Self {
-            timer: core::HrTimer::with_setup(setup, false, function),
         }
     }
 }

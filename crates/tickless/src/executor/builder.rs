@@ -147,13 +147,6 @@ impl Builder {
         self
     }
 
-    /// Turns off single savings of the tick, for experiments.
-    #[cfg(feature = "internals")]
-    pub fn savings(mut self, savings: super::Savings) -> Self {
-        self.settings.savings = savings;
-        self
-    }
-
     /// Runs the rounds of the workers inside of calls of `around`, which can count the instructions of a round. Each
     /// round schedules and polls once.
     #[cfg(feature = "internals")]

@@ -69,13 +69,11 @@ use std::time::{Duration, Instant};
 pub use builder::Builder;
 pub use join::{JoinError, JoinHandle};
 pub use report::Stuck;
-pub use settings::{PanicPolicy, Preemption};
 #[cfg(feature = "internals")]
-pub use settings::{Rounds, Savings};
+pub use settings::Rounds;
+pub use settings::{PanicPolicy, Preemption};
 use shared::Handle;
 use spec::Spec;
-#[cfg(feature = "internals")]
-pub use start_cost::StartCost;
 pub use stats::ExecutorStats;
 
 use crate::worker::Workers;
@@ -118,8 +116,6 @@ mod shared;
 mod slice_tick;
 mod spawn;
 mod spec;
-#[cfg(feature = "internals")]
-mod start_cost;
 mod stats;
 mod steal_clock;
 mod steal_order;
@@ -329,14 +325,6 @@ impl Executor {
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         self.shared.stats()
-    }
-
-    /// Returns the measured cost of the workers' starts of their slice ticks since the workers began, system calls
-    /// included.
-    #[cfg(feature = "internals")]
-    #[must_use]
-    pub fn start_cost(&self) -> StartCost {
-        self.shared.start_cost()
     }
 }
 

@@ -63,38 +63,8 @@ pub(crate) struct Settings {
     pub(crate) stuck: Count,
     pub(crate) panics: Count,
     pub(crate) over: Over,
-    pub(crate) savings: Savings,
     #[cfg(feature = "internals")]
     pub(crate) rounds: Option<Rounds>,
-}
-
-/// The savings that make the tick cheap. All of them are on, except in experiments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "internals"),
-    expect(unreachable_pub, reason = "public with that feature")
-)]
-#[expect(clippy::struct_excessive_bools, reason = "each is varied on its own")]
-pub struct Savings {
-    /// True if the device is not programmed when the tick moves later or is cancelled (spec ).
-    pub lazy: bool,
-    /// True if an interrupt and the scheduling decision after it share one rearm (spec ).
-    pub deferred: bool,
-    /// True if the device is programmed with an absolute time, which saves one reading of the clock (spec ).
-    pub coupled: bool,
-    /// True if a queued tick is not restarted when its new time is within 5 µs of its old one (TICK-16).
-    pub filter: bool,
-}
-
-impl Default for Savings {
-    fn default() -> Self {
-        Self {
-            lazy: true,
-            deferred: true,
-            coupled: true,
-            filter: true,
-        }
-    }
 }
 
 impl fmt::Debug for Settings {
@@ -164,7 +134,6 @@ impl Settings {
             stuck: Count::default(),
             panics: Count::default(),
             over: Over::default(),
-            savings: Savings::default(),
             #[cfg(feature = "internals")]
             rounds: None,
         }
@@ -175,7 +144,7 @@ impl Settings {
         Switches {
             fair: self.hrtick,
             deadline: self.deadline_hrtick,
-            filter: self.savings.filter,
+            filter: true,
         }
     }
 }

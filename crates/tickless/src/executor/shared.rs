@@ -241,16 +241,6 @@ impl Shared {
         self.reactor.close();
     }
 
-    /// Returns the cost of the starts of ticks.
-    #[cfg(feature = "internals")]
-    pub(crate) fn start_cost(&self) -> super::StartCost {
-        let mut sum = super::StartCost::default();
-        for place in &self.places {
-            sum.add(place.lock().tick.start_cost());
-        }
-        sum
-    }
-
     pub(crate) fn stats(&self) -> ExecutorStats {
         if !self.is_here() {
             // The locks of the queues may be held by threads that this process does not have.

@@ -142,13 +142,6 @@ impl SliceTick {
         self.extensions += u64::from(is_granted);
         is_granted
     }
-
-    /// Returns the cost of the tick's starts since the worker began.
-    #[cfg(feature = "internals")]
-    pub(crate) fn start_cost(&self) -> super::StartCost {
-        let timers = self.timers.as_ref();
-        timers.map_or_else(Default::default, |timers| timers.slice.start_cost())
-    }
 }
 
 /// Starts a timer, unless it is queued for that time already, because a start acquires the lock of the base.

@@ -9,7 +9,6 @@ use tickless_core::hrtimer::{Expired, Restart, Stage};
 use tickless_core::time::{Instant, Monotonic, Span};
 use tickless_sched::hrtick::{SETUP, SliceTimer};
 
-use super::settings::Savings;
 use crate::callback::hrtimer::{HrTimer, Setup};
 use crate::host::registry::timers;
 use crate::host::thread::{ThreadBase, with_thread};
@@ -40,26 +39,19 @@ pub(crate) struct TickTimer {
     /// The time that the queue got with the event: a slice begins and ends at the clock reading by which its task is
     /// charged.
     now: Cell<Instant>,
-    #[cfg(feature = "internals")]
-    stopwatch: super::start_cost::Stopwatch,
 }
 
 impl TickTimer {
     /// Makes the timer of the worker on `base`. `has_signals` is true if a signal ends slices; else checkpoints compare
     /// the counter.
-    pub(crate) fn new(base: &'static ThreadBase, savings: Savings, has_signals: bool) -> Self {
-        let make = if savings.lazy {
-            |callback| HrTimer::with_setup(SETUP, callback)
-        } else {
-            |callback| HrTimer::writing_at_once(Setup::new().stage(Stage::Hard), callback)
-        };
+    pub(crate) fn new(base: &'static ThreadBase, has_signals: bool) -> Self {
         // TICK-4: which task is next is not known, so nothing is started.
-        let timer = Self::asking(base, make, move || base.local().resched.tick());
+        let timer = Self::asking(base, SETUP, move || base.local().resched.tick());
         Self {
             // Where checkpoints compare, a switch that leaves it as it is costs less than one that moves it, and that
             // it comes early costs one schedule in each slice (TICK-7, TICK-8).
             comes_early: !has_signals,
-            may_fire_early: has_signals && savings.lazy,
+            may_fire_early: has_signals,
             shortest: if has_signals { SIGNALLED } else { Span::ZERO },
             ..timer
         }
@@ -67,36 +59,24 @@ impl TickTimer {
 
     /// Makes a timer on `base` that ends no slice; when it fires the worker schedules.
     pub(crate) fn other(base: &'static ThreadBase) -> Self {
-        let make = |callback| HrTimer::with_setup(Setup::new().stage(Stage::Hard), callback);
-        Self::asking(base, make, move || base.local().resched.request())
+        let setup = Setup::new().stage(Stage::Hard);
+        Self::asking(base, setup, move || base.local().resched.request())
     }
 
-    fn asking(
-        base: &'static ThreadBase,
-        make: fn(Callback) -> HrTimer<Callback>,
-        ask: impl Fn() + Send + 'static,
-    ) -> Self {
+    fn asking(base: &'static ThreadBase, setup: Setup, ask: impl Fn() + Send + 'static) -> Self {
         let callback: Callback = Box::new(move |_| {
             ask();
             Restart::No
         });
         Self {
             base,
-            timer: Box::pin(make(callback)),
+            timer: Box::pin(HrTimer::with_setup(setup, callback)),
             deadline: Cell::new(Instant::ZERO),
             comes_early: false,
             may_fire_early: false,
             shortest: Span::ZERO,
             now: Cell::new(Instant::ZERO),
-            #[cfg(feature = "internals")]
-            stopwatch: super::start_cost::Stopwatch::default(),
         }
-    }
-
-    /// Returns the cost of starts.
-    #[cfg(feature = "internals")]
-    pub(crate) fn start_cost(&self) -> super::StartCost {
-        self.stopwatch.sum()
     }
 
     /// Returns the timer, for a queue that was last updated at `now`.
@@ -138,14 +118,8 @@ impl SliceTimer for TickTimer {
     fn start(&self, at: Instant) {
         self.deadline.set(at);
         // Where the worker's other timers may go to another one, this one stays (TICK-1).
-        let start = || {
-            // Slices go by the process's clock.
-            let _ = outside(|| self.timer.as_ref().start_pinned(at));
-        };
-        #[cfg(feature = "internals")]
-        self.stopwatch.time(start);
-        #[cfg(not(feature = "internals"))]
-        start();
+        // Slices go by the process's clock.
+        let _ = outside(|| self.timer.as_ref().start_pinned(at));
     }
 
     fn cancel(&self) {
@@ -226,14 +200,14 @@ mod tests {
         let thread = thread::spawn(|| {
             let own = with_thread(lifecycle::enter).expect("there are bases enough");
             let [earlier, later] = [3, 4].map(in_hours);
-            let signalled = TickTimer::new(own, Savings::default(), true);
+            let signalled = TickTimer::new(own, true);
             signalled.start(earlier);
             signalled.start(later);
             assert_eq!(signalled.fires(), Some(earlier), "it is lazy");
             signalled.settle();
             assert_eq!(signalled.fires(), Some(later));
             drop(signalled);
-            let compared = TickTimer::new(own, Savings::default(), false);
+            let compared = TickTimer::new(own, false);
             compared.start(earlier);
             assert_eq!(compared.fires(), None, "no device fires for it");
         });
@@ -246,8 +220,8 @@ mod tests {
     fn a_signal_that_comes_too_early_has_the_device_set_again() {
         let thread = thread::spawn(|| {
             let worker = Worker::new().expect("the thread is free");
-            worker.begin_signals(false).expect("there are POSIX timers");
-            let tick = TickTimer::new(worker.base(), Savings::default(), true);
+            worker.begin_signals().expect("there are POSIX timers");
+            let tick = TickTimer::new(worker.base(), true);
             tick.start(in_hours(3));
             let writes = || worker.unparker().signal_counts().0;
             let written = writes();
@@ -260,29 +234,6 @@ mod tests {
             worker.set_behind_signal();
             assert_eq!(writes(), written + 1, "once");
             worker.end_signals();
-        });
-        thread.join().expect("it does not panic");
-    }
-
-    /// the baseline of the saving writes the device at each change.
-    #[test]
-    fn without_the_saving_the_device_is_written_at_each_change() {
-        let thread = thread::spawn(|| {
-            let own = with_thread(lifecycle::enter).expect("there are bases enough");
-            let [earlier, later] = [3, 4].map(in_hours);
-            for lazy in [true, false] {
-                let savings = Savings {
-                    lazy,
-                    ..Savings::default()
-                };
-                let tick = TickTimer::new(own, savings, true);
-                tick.start(earlier);
-                tick.start(later);
-                let expected = if lazy { earlier } else { later };
-                assert_eq!(own.armed(), expected, "lazy: {lazy}");
-                drop(tick);
-                let _armed = timers().settle_armed(own.cpu());
-            }
         });
         thread.join().expect("it does not panic");
     }

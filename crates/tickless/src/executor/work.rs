@@ -79,14 +79,13 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let settings = &shared.settings;
     let on_base = &shared.places[index].on_base;
     on_base.begin(worker.unparker());
-    let has_signals = settings.preemption == Preemption::Signal
-        && worker.begin_signals(!settings.savings.coupled).is_ok();
+    let has_signals = settings.preemption == Preemption::Signal && worker.begin_signals().is_ok();
     let reads_counter = !has_signals;
     let owner = shared.places[index].claim();
     current::set_worker(shared.id, index, reads_counter, owner);
     let leaves = Leaves;
     let timers = Timers {
-        slice: TickTimer::new(worker.base(), settings.savings, has_signals),
+        slice: TickTimer::new(worker.base(), has_signals),
         bandwidth: TickTimer::other(worker.base()),
     };
     shared.places[index].lock().open(timers, now_lower());
@@ -219,11 +218,8 @@ impl Loop<'_> {
         let is_signalled = self.worker.take_signalled();
         let is_due =
             is_signalled && self.worker.is_due_behind_signal() || self.worker.is_due_at(now);
-        let owes = is_due && self.shared.settings.savings.deferred;
-        if owes {
+        if is_due {
             self.worker.turn_owing(now_lower());
-        } else if is_due {
-            let _more = self.worker.turn();
         }
         if is_signalled {
             self.worker.set_behind_signal();
@@ -245,7 +241,7 @@ impl Loop<'_> {
         }
         let place = self.place;
         let (job, waiting, is_unwatched) = place.with_at(now, |scheduler, now| {
-            let job = scheduler.pick(now, owes);
+            let job = scheduler.pick(now, is_due);
             let is_unwatched = job.is_some() && scheduler.running.needs_watch();
             (job, scheduler.queue.waiting(), is_unwatched)
         });

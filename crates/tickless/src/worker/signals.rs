@@ -22,9 +22,9 @@ use crate::host::thread::now_lower;
 
 impl Worker {
     /// Starts a POSIX timer that interrupts the worker while it computes, until [`end_signals`](Self::end_signals).
-    pub(crate) fn begin_signals(&self, is_relative: bool) -> io::Result<()> {
+    pub(crate) fn begin_signals(&self) -> io::Result<()> {
         let signal = &self.base().local().device.signal;
-        signal.begin(is_relative, device::on_signal)?;
+        signal.begin(device::on_signal)?;
         // What was started before is set now.
         device::renew(self.base());
         Ok(())

@@ -9,7 +9,6 @@ use tickless_sched::{Request, Weight};
 use super::*;
 use crate::executor::header;
 use crate::executor::idle_task;
-use crate::executor::settings::Savings;
 use crate::executor::shared::Shared;
 use crate::executor::tick::TickTimer;
 use crate::host::lifecycle;
@@ -65,7 +64,7 @@ fn a_closed_queue_keeps_the_wakers_of_tasks_that_are_not_over() {
 fn the_timers_of_a_closed_queue_are_dropped_by_who_closes_it() {
     let worker = crate::Worker::new().expect("the thread is free");
     let mut scheduler = scheduler();
-    let timer = || TickTimer::new(worker.base(), Savings::default(), false);
+    let timer = || TickTimer::new(worker.base(), false);
     let (slice, bandwidth) = (timer(), timer());
     scheduler.open(Timers { slice, bandwidth }, at(1));
     let (_waited, timers) = scheduler.close();
@@ -172,7 +171,7 @@ fn ticking(has_signals: bool) -> Scheduler {
     let own = with_thread(lifecycle::enter).expect("there are bases enough");
     let mut scheduler = scheduler();
     scheduler.tick.timers = Some(Timers {
-        slice: TickTimer::new(own, Savings::default(), has_signals),
+        slice: TickTimer::new(own, has_signals),
         bandwidth: TickTimer::other(own),
     });
     scheduler

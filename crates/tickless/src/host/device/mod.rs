@@ -43,7 +43,7 @@ use tickless_core::time::Instant;
 
 use super::remote::{reactors, trees};
 use super::sys::timers;
-use super::thread::{ThreadBase, ThreadKind, lock, now_lower, with_thread};
+use super::thread::{ThreadBase, ThreadKind, lock, with_thread};
 use super::{kernel_time, tick, wake};
 
 /// Returns the time at which something on `base` is due: its device fires at this time, or earlier. Lock-free. The
@@ -124,7 +124,7 @@ fn set(base: &ThreadBase) {
             // the base was a foreign thread's, and the worker may be asleep.
             let local = base.local();
             if with_thread(|thread| thread.is_own(base)) {
-                local.device.signal.set(due_but_coarse(base), now_lower);
+                local.device.signal.set(due_but_coarse(base));
             } else {
                 local.resched.request();
                 local.parker.unpark();

@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 use tickless_core::time::Instant;
 
 use crate::host::kernel_time;
-use crate::host::sys::Until;
 use crate::host::sys::signals::{Handler, create, delete, install, set, unblock};
 
 /// The timer of a thread, if the thread has one, and its counts. All accesses are Relaxed: only the thread itself and
@@ -28,8 +27,6 @@ use crate::host::sys::signals::{Handler, create, delete, install, set, unblock};
 #[derive(Debug)]
 pub(crate) struct SignalTimer {
     is_on: AtomicBool,
-    /// True if the timer is set by a duration, which takes a reading of the clock, and not by an absolute time.
-    is_relative: AtomicBool,
     timer: AtomicPtr<c_void>,
     /// The time for which the timer is set, in nanoseconds; `i64::MIN` when that time is used up.
     set_for: AtomicI64,
@@ -44,7 +41,6 @@ impl SignalTimer {
     pub(crate) const fn new() -> Self {
         Self {
             is_on: AtomicBool::new(false),
-            is_relative: AtomicBool::new(false),
             timer: AtomicPtr::new(ptr::null_mut()),
             set_for: AtomicI64::new(USED_UP),
             writes: AtomicU64::new(0),
@@ -60,12 +56,11 @@ impl SignalTimer {
     }
 
     /// Makes the timer for the calling thread, to whose base it belongs.
-    pub(crate) fn begin(&self, is_relative: bool, handler: Handler) -> io::Result<()> {
+    pub(crate) fn begin(&self, handler: Handler) -> io::Result<()> {
         install(handler)?;
         unblock();
         let timer = create()?;
         self.timer.store(timer, Ordering::Relaxed);
-        self.is_relative.store(is_relative, Ordering::Relaxed);
         self.set_for.store(USED_UP, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Relaxed);
         Ok(())
@@ -82,13 +77,13 @@ impl SignalTimer {
 
     /// Sets the timer, if the thread has one and it is not set for `when` already. Called with the base locked.
     #[inline]
-    pub(crate) fn set(&self, when: Instant, now: impl FnOnce() -> Instant) {
+    pub(crate) fn set(&self, when: Instant) {
         if self.is_on() {
-            self.write(when, now);
+            self.write(when);
         }
     }
 
-    fn write(&self, when: Instant, now: impl FnOnce() -> Instant) {
+    fn write(&self, when: Instant) {
         if self.set_for.load(Ordering::Relaxed) == when.as_nanos() {
             return;
         }
@@ -96,13 +91,7 @@ impl SignalTimer {
         let writes = self.writes.load(Ordering::Relaxed);
         self.writes.store(writes + 1, Ordering::Relaxed);
         let timer = self.timer.load(Ordering::Relaxed);
-        let until = if !when.is_forever() && self.is_relative.load(Ordering::Relaxed) {
-            let left = when.as_nanos().saturating_sub(now().as_nanos());
-            Until::In(left.max(1))
-        } else {
-            kernel_time::until(when)
-        };
-        set(timer, until);
+        set(timer, kernel_time::until(when));
     }
 
     /// Records that the signal arrived. Called by the handler.
