@@ -266,7 +266,7 @@ pub use stats::{Stats, clock, init, stats};
 #[cfg(all(feature = "worker", not(loom)))]
 pub use worker::{
     BuildError, Builder, Driver, EpollEvent, EpollEvents, IsolateError, IsolatedTimers,
-    IsolationError, MigratorPolicy, Parking, ScheduleError, Turn, Unparker, Worker, Workers,
+    IsolationError, Parking, ScheduleError, Turn, Unparker, Worker, Workers,
 };
 
 /// The examples of the guide and of the README, so that they are compiled and run. Some examples of the guide need

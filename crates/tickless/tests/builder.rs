@@ -9,7 +9,7 @@ use std::thread;
 use support::{ms, until};
 use tickless::topology::{CpuSet, Topology};
 use tickless::worker::Builder;
-use tickless::{BuildError, MigratorPolicy, Parking, Workers, time};
+use tickless::{BuildError, Parking, Workers, time};
 
 fn allowed() -> CpuSet {
     let machine = Topology::read().expect("the kernel tells");
@@ -93,24 +93,18 @@ fn all_is_set_before_the_first_begins() {
     let cpus = allowed();
     let quiet: CpuSet = cpus.iter().skip(1).collect();
     // With a CPU alone no worker is isolated, which is a test too.
-    let builder = Workers::builder().pin(cpus).isolate(quiet).name("");
-    for policy in [
-        MigratorPolicy::LowestBit,
-        MigratorPolicy::LeastLoaded,
-        MigratorPolicy::Rotating,
-    ] {
-        let workers = builder
-            .clone()
-            .migrator_policy(policy)
-            .spawn(|worker, _| worker.is_isolated())
-            .expect("these CPUs are ours");
-        let isolated: Vec<_> = workers
-            .join()
-            .into_iter()
-            .map(|ended| ended.expect("no panic"))
-            .collect();
-        assert!(!isolated[0] && isolated[1..].iter().all(|isolated| *isolated));
-    }
+    let workers = Workers::builder()
+        .pin(cpus)
+        .isolate(quiet)
+        .name("")
+        .spawn(|worker, _| worker.is_isolated())
+        .expect("these CPUs are ours");
+    let isolated: Vec<_> = workers
+        .join()
+        .into_iter()
+        .map(|ended| ended.expect("no panic"))
+        .collect();
+    assert!(!isolated[0] && isolated[1..].iter().all(|isolated| *isolated));
 }
 
 #[test]

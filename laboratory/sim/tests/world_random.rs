@@ -173,14 +173,7 @@ fn policy(random: &mut Random) -> Policy {
             SleepLength::Own
         },
         tree: pick(random, [Tree::Linked, Tree::Linked, Tree::Plain]),
-        handover: pick(
-            random,
-            [
-                MigratorRule::LowestBit,
-                MigratorRule::Rotating,
-                MigratorRule::LeastLoaded,
-            ],
-        ),
+        handover: pick(random, [MigratorRule::LowestBit, MigratorRule::Rotating]),
         rearm: pick(
             random,
             [

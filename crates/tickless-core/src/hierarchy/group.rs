@@ -144,9 +144,6 @@ pub struct Group<L: RawLock, const WIDTH: usize> {
     /// True if CPUs skip the event of this group in its parent's queue, because the group serves its events itself.
     ignored: AtomicBool,
     pub(super) queue: Lock<L, Queue<WIDTH>>,
-    /// Number of events of this group that each child has served, for
-    /// [`MigratorPolicy::LeastLoaded`](super::MigratorPolicy).
-    served: [AtomicU32; WIDTH],
     /// The number of children, changed under the construction lock.
     children: AtomicU8,
     id: GroupId,
@@ -172,7 +169,6 @@ impl<L: RawLock + Default, const WIDTH: usize> Group<L, WIDTH> {
             parent: Parent::none(),
             ignored: AtomicBool::new(true),
             queue: Lock::new(L::default(), queue),
-            served: core::array::from_fn(|_| AtomicU32::new(0)),
             children: AtomicU8::new(reserved),
             id,
             level,
@@ -264,19 +260,6 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         // Relaxed: raced for only by one who publishes an inactive group and one who activates it, and both orders
         // are harmless (spec C-4.6).
         self.ignored.store(ignored, Ordering::Relaxed);
-    }
-
-    /// Counts an event that the child at `slot` served.
-    pub(super) fn count_served(&self, slot: ChildSlot) {
-        // Relaxed: a statistic that only steers a choice.
-        self.served[slot.index()].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns the number of events of this group that the child at `slot` has served.
-    #[must_use]
-    pub fn served(&self, slot: ChildSlot) -> u32 {
-        // Relaxed: as above.
-        self.served[slot.index()].load(Ordering::Relaxed)
     }
 
     /// Takes the next slot; `None` if all slots are taken. Called under the construction lock.

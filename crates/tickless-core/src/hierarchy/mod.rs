@@ -57,7 +57,7 @@
 use core::fmt;
 
 use tickless_link::lock::{Lock, RawLock};
-use tickless_link::sync::{AtomicU8, AtomicU32, Ordering};
+use tickless_link::sync::AtomicU32;
 
 use crate::cpu::CpuId;
 
@@ -100,8 +100,7 @@ pub const WIDTH_DEFAULT: usize = 8;
 pub struct Hierarchy<S: HierarchyHost<WIDTH>, const WIDTH: usize = WIDTH_DEFAULT> {
     host: S,
     layout: Layout,
-    /// The present [`MigratorPolicy`], as a number.
-    policy: AtomicU8,
+    policy: MigratorPolicy,
     /// The CPU that last promised to wake up for all CPUs. It is a hint.
     promiser: AtomicU32,
     /// The construction lock.
@@ -118,7 +117,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         Self {
             host,
             layout,
-            policy: AtomicU8::new(policy as u8),
+            policy,
             promiser: AtomicU32::new(u32::MAX),
             shape: Lock::new(S::Lock::default(), Shape::default()),
             available: Lock::new(S::Lock::default(), 0),
@@ -129,23 +128,6 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
     #[inline]
     pub const fn host(&self) -> &S {
         &self.host
-    }
-
-    /// Returns the policy that chooses the next migrator.
-    #[must_use]
-    pub fn migrator_policy(&self) -> MigratorPolicy {
-        // Relaxed: nothing but the choice depends on it.
-        match self.policy.load(Ordering::Relaxed) {
-            by if by == MigratorPolicy::LowestBit as u8 => MigratorPolicy::LowestBit,
-            by if by == MigratorPolicy::LeastLoaded as u8 => MigratorPolicy::LeastLoaded,
-            _ => MigratorPolicy::Rotating,
-        }
-    }
-
-    /// Sets the policy that chooses the next migrator. Callable at any time; the present migrators stay.
-    pub fn set_migrator_policy(&self, policy: MigratorPolicy) {
-        // Relaxed: see `migrator_policy`.
-        self.policy.store(policy as u8, Ordering::Relaxed);
     }
 
     /// Returns the layout, which bounds the height of the tree.
@@ -174,7 +156,7 @@ where
         formatter
             .debug_struct("Hierarchy")
             .field("layout", &self.layout)
-            .field("policy", &self.migrator_policy())
+            .field("policy", &self.policy)
             .finish_non_exhaustive()
     }
 }

@@ -96,7 +96,6 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
                 queue.remove(child);
                 self.first_changed(group, queue.first());
                 drop(queue);
-                group.count_served(slot);
                 if self.serve(event.cpu, now, budget) {
                     pull.served += 1;
                 } else {

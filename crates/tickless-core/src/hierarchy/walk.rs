@@ -235,10 +235,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
             let new = if is_active {
                 old.touched()
             } else {
-                old.deactivated(slot, |left| {
-                    let served = |slot| group.served(slot);
-                    self.migrator_policy().choose(left, slot, served)
-                })
+                old.deactivated(slot, |left| self.policy.choose(left, slot))
             };
             if group.exchange(old, new) {
                 self.state_changed(group, slot, old, new);

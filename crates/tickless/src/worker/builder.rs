@@ -3,15 +3,12 @@
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-pub use tickless_core::hierarchy::MigratorPolicy;
-
 use super::error::BuildError;
 use super::local::IsolatedTimers;
 use super::schedule::prioritise;
 use super::worker::{Parking, Unparker, Worker};
 use crate::host::isolation::Occupancy;
 use crate::host::registry::THREADS_MAX;
-use crate::host::remote::trees;
 use crate::host::sys::threads;
 use crate::topology::{CpuSet, Topology};
 
@@ -63,7 +60,6 @@ pub struct Builder {
     isolated: Isolated,
     isolated_timers: IsolatedTimers,
     helped: Option<bool>,
-    migrator_policy: Option<MigratorPolicy>,
     realtime_priority: Option<u8>,
 }
 
@@ -94,7 +90,6 @@ impl Builder {
             isolated: Isolated::Cpus(CpuSet::new()),
             isolated_timers: IsolatedTimers::Stay,
             helped: None,
-            migrator_policy: None,
             realtime_priority: None,
         }
     }
@@ -152,17 +147,6 @@ impl Builder {
         self
     }
 
-    /// Sets the rule that chooses the next migrator when the present migrator goes to sleep. The migrator is the awake
-    /// worker that fires the coarse timers of sleeping workers.
-    ///
-    /// The rule is for all workers of the process, including those that other builders started. The rule makes no timer
-    /// early, late or lost; it decides how evenly the work is spread. Default: the rule that was set last, or
-    /// [`MigratorPolicy::Rotating`].
-    pub const fn migrator_policy(mut self, policy: MigratorPolicy) -> Self {
-        self.migrator_policy = Some(policy);
-        self
-    }
-
     /// Sets the threads' real-time priority, 1 to 99, as [`Worker::set_realtime_priority`] does. Default: none.
     ///
     /// A number that is not a priority, or a refusal of the system, is [`BuildError::Schedule`].
@@ -190,9 +174,6 @@ impl Builder {
         R: Send + 'static,
     {
         let places = self.places()?;
-        if let Some(policy) = self.migrator_policy {
-            trees::set_migrator_policy(policy);
-        }
         let mut starts = Vec::with_capacity(places.len());
         // In case of an error what is started so far ends: no message tells it to go on.
         for (number, place) in places.iter().enumerate() {

@@ -31,7 +31,7 @@ mod worker;
 #[cfg(not(any(unix, target_os = "wasi")))]
 pub use crate::host::sys::descriptors::{AsFd, AsRawFd, BorrowedFd, RawFd};
 pub use crate::start_error::StartError;
-pub use builder::{Builder, MigratorPolicy, Workers};
+pub use builder::{Builder, Workers};
 pub use driver::Driver;
 pub use epoll::{EpollEvent, EpollEvents};
 pub use error::{BuildError, IsolateError, IsolationError, ScheduleError};

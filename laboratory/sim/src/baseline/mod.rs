@@ -72,8 +72,6 @@ pub enum MigratorRule {
     /// The next active child in turn: the default of the library.
     #[default]
     Rotating,
-    /// The child that fired timers for the fewest events.
-    LeastLoaded,
 }
 
 impl From<MigratorRule> for tickless_core::hierarchy::MigratorPolicy {
@@ -81,7 +79,6 @@ impl From<MigratorRule> for tickless_core::hierarchy::MigratorPolicy {
         match rule {
             MigratorRule::LowestBit => Self::LowestBit,
             MigratorRule::Rotating => Self::Rotating,
-            MigratorRule::LeastLoaded => Self::LeastLoaded,
         }
     }
 }

@@ -142,7 +142,6 @@ struct Generation {
     foreign: OnceLock<Tree>,
     /// The tree of workers, which is made with the first worker.
     workers: OnceLock<Tree>,
-    migrator_policy: MigratorPolicy,
     /// The earlier generation's tree of foreign threads that is still in use, because the expiry thread of that
     /// generation forked.
     foreign_of: Option<&'static Tree>,
@@ -150,33 +149,28 @@ struct Generation {
 }
 
 impl Generation {
-    fn new(foreign_of: Option<&'static Tree>, migrator_policy: MigratorPolicy) -> Self {
+    fn new(foreign_of: Option<&'static Tree>) -> Self {
         Self {
             foreign: OnceLock::new(),
             workers: OnceLock::new(),
-            migrator_policy,
             foreign_of,
             next: OnceLock::new(),
         }
     }
 
     fn foreign(&'static self) -> &'static Tree {
-        let own = || self.foreign.get_or_init(|| self.tree(Purpose::Foreign));
+        let own = || self.foreign.get_or_init(|| tree(Purpose::Foreign));
         self.foreign_of.unwrap_or_else(own)
     }
 
     fn workers(&self) -> &Tree {
-        self.workers.get_or_init(|| self.tree(Purpose::Workers))
-    }
-
-    fn tree(&self, purpose: Purpose) -> Tree {
-        tree(purpose, self.migrator_policy)
+        self.workers.get_or_init(|| tree(Purpose::Workers))
     }
 }
 
-fn tree(purpose: Purpose, migrator_policy: MigratorPolicy) -> Tree {
+fn tree(purpose: Purpose) -> Tree {
     let layout = numa::nodes().layout(THREADS_MAX, WIDTH);
-    Hierarchy::new(Table::new(purpose), layout, migrator_policy)
+    Hierarchy::new(Table::new(purpose), layout, MigratorPolicy::default())
 }
 
 /// The number of reactors that there can be, those of this process's ancestors included.
@@ -200,7 +194,7 @@ fn current() -> &'static Generation {
 
 #[cold]
 fn find() -> &'static Generation {
-    let mut generation = FIRST.get_or_init(|| Generation::new(None, MigratorPolicy::default()));
+    let mut generation = FIRST.get_or_init(|| Generation::new(None));
     while let Some(next) = generation.next.get() {
         generation = next;
     }
@@ -237,7 +231,7 @@ pub(super) fn existing(
 pub(super) fn of_reactor(number: NonZeroU32) -> &'static Tree {
     let index = number.get() as usize - 1;
     REACTORS.get(index).unwrap_or_else(|| {
-        let tree = tree(Purpose::Reactor(number), MigratorPolicy::default());
+        let tree = tree(Purpose::Reactor(number));
         join_tree_locked(&tree, EXPIRY_THREAD, Presence::Idle);
         let tree = Box::leak(Box::new(tree));
         REACTORS
@@ -254,25 +248,12 @@ fn tree_of(base: &ThreadBase) -> &'static Tree {
         .map_or_else(foreign, of_reactor)
 }
 
-/// Sets the policy by which a worker is chosen to fire the timers of sleeping workers when the previous one goes to
-/// sleep.
-pub(crate) fn set_migrator_policy(migrator_policy: MigratorPolicy) {
-    workers().set_migrator_policy(migrator_policy);
-}
-
 /// Starts with new trees in the child of a fork.
 pub(crate) fn forget(expiry_thread_survives: bool) {
     if FIRST.get().is_some() {
         let old = current();
         let foreign_of = expiry_thread_survives.then(foreign);
-        // Not asked of a tree that another thread may have been making.
-        let migrator_policy = old
-            .workers
-            .get()
-            .map_or(old.migrator_policy, Tree::migrator_policy);
-        let _new = old
-            .next
-            .set(Box::new(Generation::new(foreign_of, migrator_policy)));
+        let _new = old.next.set(Box::new(Generation::new(foreign_of)));
         FOUND.set(None);
     }
 }

@@ -73,11 +73,7 @@ fn run<const WIDTH: usize>(cpus: u32, policy: MigratorPolicy, history: &[Operati
     fired.iter().all(|fired| fired.time <= fired.now)
 }
 
-const POLICIES: [MigratorPolicy; 3] = [
-    MigratorPolicy::LowestBit,
-    MigratorPolicy::Rotating,
-    MigratorPolicy::LeastLoaded,
-];
+const POLICIES: [MigratorPolicy; 2] = [MigratorPolicy::LowestBit, MigratorPolicy::Rotating];
 
 proptest! {
     /// TI1, TI6.
