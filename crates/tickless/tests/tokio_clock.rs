@@ -234,12 +234,6 @@ async fn a_clock_of_tokio_has_no_time_of_day_to_set() {
     tickless::realtime::set(std::time::UNIX_EPOCH);
 }
 
-#[tokio::test(start_paused = true)]
-#[should_panic(expected = "time is already frozen")]
-async fn a_second_pause_panics_as_tokios() {
-    time::pause();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[should_panic(expected = "requires the `current_thread` Tokio runtime")]
 async fn several_workers_have_no_clock_that_stops() {

@@ -110,20 +110,6 @@ fn drain<const LEVELS: usize>(buckets: &mut BucketArray<Numbered, LEVELS>, list:
     .collect()
 }
 
-#[test]
-fn the_first_that_came_is_the_first_of_its_list() {
-    let mut buckets = buckets::<2>();
-    let entries: Vec<_> = (0..4).map(silent).collect();
-    for entry in &entries {
-        put(&mut buckets, entry.as_ref().erase(), 70);
-    }
-    buckets.assert_valid();
-    assert_eq!(buckets.len(), 4);
-    assert_eq!(buckets.open_last(70).unwrap().entry().tag(), 3);
-    assert_eq!(drain(&mut buckets, 70), [0, 1, 2, 3]);
-    assert!(buckets.is_empty() && entries.iter().all(|entry| entry.state().is_idle()));
-}
-
 /// Entries of a pending list give their tokens up to the first that is not due, or may need a call, and no more than
 /// there are places.
 #[test]
@@ -166,55 +152,6 @@ fn the_front_of_a_pending_list_is_taken_at_once() {
     assert_eq!(take(&mut buckets, 8), [15]);
     assert!(buckets.is_empty() && !buckets.has_pending(1));
     assert_eq!(take(&mut buckets, 8), [], "nothing is pending");
-}
-
-#[test]
-fn an_entry_leaves_from_anywhere_and_says_what_it_leaves() {
-    let mut buckets = buckets::<1>();
-    let entries: Vec<_> = (0..3).map(silent).collect();
-    for entry in &entries {
-        put(&mut buckets, entry.as_ref().erase(), 5);
-    }
-    let mut remove = |index: usize| {
-        let entry = entries[index].as_ref().erase();
-        let left = buckets.open(entry).unwrap().remove();
-        buckets.assert_valid();
-        left
-    };
-    assert_eq!(remove(1), Some(BucketState::Others));
-    assert_eq!(remove(1), None, "it is not there any more");
-    assert_eq!(remove(0), Some(BucketState::Others));
-    assert_eq!(remove(2), Some(BucketState::Vacated(5)));
-}
-
-#[test]
-fn a_list_that_is_aside_shares_its_number_with_those_that_come() {
-    let mut buckets = buckets::<2>();
-    let entries: Vec<_> = (0..4).map(silent).collect();
-    put(&mut buckets, entries[0].as_ref().erase(), 64);
-    put(&mut buckets, entries[1].as_ref().erase(), 64);
-    buckets.move_to_pending(64);
-    assert!(buckets.open_first(64).is_none());
-    put(&mut buckets, entries[2].as_ref().erase(), 64);
-    put(&mut buckets, entries[3].as_ref().erase(), 64);
-    buckets.assert_valid();
-    assert_eq!((buckets.pending_len(), buckets.len()), (2, 4));
-    // The first that is aside goes, then the first of those that came.
-    let mut remove = |index: usize| {
-        let left = buckets
-            .open(entries[index].as_ref().erase())
-            .unwrap()
-            .remove();
-        buckets.assert_valid();
-        left
-    };
-    assert_eq!(remove(0), Some(BucketState::Others));
-    assert_eq!(remove(2), Some(BucketState::Others));
-    assert_eq!(remove(3), Some(BucketState::Vacated(64)));
-    let aside = buckets.open_first_pending(1).unwrap();
-    assert_eq!(aside.entry().tag(), 1);
-    assert_eq!(aside.expire(0).1, BucketState::Others);
-    assert!(buckets.open_first_pending(1).is_none() && buckets.is_empty());
 }
 
 #[test]

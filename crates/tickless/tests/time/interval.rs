@@ -12,15 +12,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
 same_as_tokio! {
-    async fn the_first_tick_is_immediate() {
-        let before = time::Instant::now();
-        let mut interval = time::interval(HOUR);
-        let first = interval.tick().await;
-        assert!(first >= before);
-        assert!(first <= time::Instant::now());
-        assert!(poll_idly(pin!(interval.tick())).is_pending());
-    }
-
     async fn ticks_come_at_the_start_and_then_every_period() {
         let start = time::Instant::now() + ms(3);
         let mut interval = time::interval_at(start, ms(2));
@@ -40,80 +31,6 @@ same_as_tokio! {
             assert!(time::Instant::now() >= due);
             // Work between the ticks, which a drifting interval would add up.
             thread::sleep(Duration::from_micros(200));
-        }
-    }
-
-    async fn missed_ticks_burst_by_default() {
-        let start = time::Instant::now() - ms(270);
-        let mut interval = time::interval_at(start, ms(50));
-        assert_eq!(interval.missed_tick_behavior(), time::MissedTickBehavior::Burst);
-        let mut context = Context::from_waker(Waker::noop());
-        for tick in 0..=5 {
-            assert_eq!(interval.poll_tick(&mut context), Poll::Ready(start + ms(50) * tick));
-        }
-        assert_eq!(interval.tick().await, start + ms(300));
-    }
-
-    async fn missed_ticks_are_delayed() {
-        let start = time::Instant::now() - ms(270);
-        let mut interval = time::interval_at(start, ms(10));
-        interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-        let before = time::Instant::now();
-        assert_eq!(interval.tick().await, start);
-        let after = time::Instant::now();
-        let second = interval.tick().await;
-        assert!(second >= before + ms(10));
-        assert!(second <= after + ms(10));
-        let mut third = interval.tick().await;
-        if third == second + ms(10) {
-            third = interval.tick().await;
-        }
-        assert!(third > second + ms(10));
-    }
-
-    async fn missed_ticks_are_skipped() {
-        let start = time::Instant::now() - ms(270);
-        let mut interval = time::interval_at(start, ms(50));
-        interval.set_missed_tick_behavior(time::MissedTickBehavior::Skip);
-        // The poll that takes a tick chooses the next one.
-        let mut polled = time::Instant::now();
-        assert_eq!(interval.tick().await, start);
-        let mut last = start;
-        for _ in 0..2 {
-            let before = time::Instant::now();
-            let tick = interval.tick().await;
-            let phase = (tick - start).as_nanos() % ms(50).as_nanos();
-            assert_eq!(phase, 0, "the phase is kept");
-            assert!(tick > last && tick > polled);
-            (last, polled) = (tick, before);
-        }
-    }
-
-    async fn a_tick_counts_as_missed_from_five_milliseconds_on() {
-        let start = time::Instant::now() - ms(2);
-        let mut interval = time::interval_at(start, ms(10));
-        interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-        assert_eq!(interval.tick().await, start);
-        // A machine that took three more milliseconds to come here proves nothing.
-        if start.elapsed() < ms(5) {
-            assert_eq!(interval.tick().await, start + ms(10));
-        }
-        let start = time::Instant::now() - ms(6);
-        interval.reset_at(start);
-        assert_eq!(interval.tick().await, start);
-        assert!(interval.tick().await >= start + ms(16));
-    }
-
-    async fn a_tick_that_is_given_up_is_not_lost() {
-        let start = time::Instant::now();
-        let mut interval = time::interval_at(start, ms(3));
-        let mut tick = 0;
-        while tick < 10 {
-            let patience = Duration::from_micros(300);
-            if let Ok(due) = time::timeout(patience, interval.tick()).await {
-                assert_eq!(due, start + ms(3) * tick);
-                tick += 1;
-            }
         }
     }
 
@@ -177,40 +94,6 @@ same_as_tokio! {
         assert!(interval.poll_tick(&mut context).is_ready());
         time::sleep(ms(6)).await;
         assert_eq!(wakes.count(), 0, "no task asked for the second tick");
-    }
-
-    async fn a_reset_lets_the_next_tick_come_after_a_period() {
-        let mut interval = time::interval(ms(20));
-        interval.tick().await;
-        time::sleep(ms(3)).await;
-        let before = time::Instant::now();
-        interval.reset();
-        let after = time::Instant::now();
-        let due = interval.tick().await;
-        assert!(due >= before + ms(20));
-        assert!(due <= after + ms(20));
-    }
-
-    async fn a_reset_can_be_immediate_or_after_or_at_a_time() {
-        let mut interval = time::interval(HOUR);
-        interval.tick().await;
-        let before = time::Instant::now();
-        interval.reset_immediately();
-        assert!(interval.tick().await >= before);
-
-        let before = time::Instant::now();
-        interval.reset_after(ms(3));
-        let due = interval.tick().await;
-        assert!(due >= before + ms(3));
-
-        let at = time::Instant::now() + ms(3);
-        interval.reset_at(at);
-        assert_eq!(interval.tick().await, at);
-
-        let past = time::Instant::now() - ms(100);
-        interval.reset_at(past);
-        assert_eq!(interval.tick().await, past);
-        assert_eq!(interval.period(), HOUR);
     }
 
     async fn a_reset_moves_the_tick_that_a_task_waits_for() {

@@ -63,13 +63,6 @@ same_as_tokio! {
         }
     }
 
-    async fn a_value_that_is_ready_counts_however_late_it_is() {
-        let past = time::Instant::now() - ms(20);
-        assert_eq!(time::timeout_at(past, async { 1 }).await, Ok(1));
-        assert_eq!(time::timeout(Duration::ZERO, async { 2 }).await, Ok(2));
-        assert_eq!(time::timeout(ms(5), ready(3)).await, Ok(3));
-    }
-
     async fn a_value_that_is_ready_together_with_the_limit_counts() {
         let mut timeout = waiting_idly(|| {
             let mut polls = 0;
@@ -102,12 +95,6 @@ same_as_tokio! {
         assert!(time::Instant::now() >= deadline);
     }
 
-    async fn a_deadline_in_the_past_elapses_at_the_first_poll() {
-        let past = time::Instant::now() - ms(20);
-        let timeout = pin!(time::timeout_at(past, pending::<()>()));
-        assert!(matches!(poll_idly(timeout), Poll::Ready(Err(_))));
-    }
-
     async fn the_longest_limits_are_none() {
         for limit in [Duration::MAX, Duration::MAX - ms(1), Duration::from_secs(u64::MAX / 2)] {
             let (sender, receiver) = oneshot::channel();
@@ -124,13 +111,6 @@ same_as_tokio! {
         assert_eq!(time::timeout(HOUR, Answer(42)).await, Ok(42));
         let deadline = time::Instant::now() + HOUR;
         assert_eq!(time::timeout_at(deadline, Answer(43)).await, Ok(43));
-    }
-
-    async fn the_future_inside_can_be_reached_and_taken_out() {
-        let mut timeout = time::timeout(HOUR, ready(5));
-        assert_eq!(timeout.get_ref().clone().into_inner(), 5);
-        *timeout.get_mut() = ready(6);
-        assert_eq!(timeout.into_inner().into_inner(), 6);
     }
 
     async fn the_future_is_polled_once_for_each_poll_and_dropped_with_the_timeout() {
@@ -150,13 +130,6 @@ same_as_tokio! {
             assert_eq!((polls.get(), drops.get()), (3, 0));
         }
         assert_eq!(drops.get(), 1);
-    }
-
-    async fn the_inner_of_two_limits_counts() {
-        let inner = time::timeout(ms(2), pending::<()>());
-        assert!(matches!(time::timeout(HOUR, inner).await, Ok(Err(_))));
-        let inner = time::timeout(HOUR, pending::<()>());
-        assert!(time::timeout(ms(2), inner).await.is_err());
     }
 
     async fn the_error_says_that_the_deadline_has_elapsed() {

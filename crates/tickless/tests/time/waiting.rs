@@ -328,22 +328,6 @@ same_as_tokio! {
         }
     }
 
-    async fn errors_have_their_texts() {
-        let error = time::error::Error::shutdown();
-        assert_eq!(
-            error.to_string(),
-            "the timer is shutdown, must be called from the context of Tokio runtime"
-        );
-        assert_eq!(
-            time::error::Error::at_capacity().to_string(),
-            "timer is at capacity and cannot create a new entry"
-        );
-        assert_eq!(
-            time::error::Error::invalid().to_string(),
-            "timer duration exceeds maximum duration"
-        );
-    }
-
     async fn answers_may_be_ignored() {
         let now = time::Instant::now();
         time::Instant::now();

@@ -1,6 +1,6 @@
 //! Tests of `tickless::coarse`: the behaviour that it shares with `tickless::time`, on all kinds of threads.
 
-use std::future::{Future, IntoFuture, pending, poll_fn, ready};
+use std::future::{Future, pending, poll_fn, ready};
 use std::os::fd::AsFd as _;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -213,17 +213,6 @@ fn a_sleep_says_what_it_is() {
     assert!(format!("{sleep:?}").contains("is_elapsed: true"));
 }
 
-#[test]
-fn a_sleep_that_is_polled_in_a_loop_ends() {
-    let _patience = support::begin();
-    let worker = worker();
-    let start = Instant::now();
-    let mut sleep = pin!(sleep(ms(3)));
-    while poll_idly(sleep.as_mut()).is_pending() {}
-    assert_passed(start, ms(3));
-    drop(worker);
-}
-
 /// Each restart moves the deadline later by less than a slot, which is the cheap path. At the end the timer fires, and
 /// not early.
 #[test]
@@ -276,25 +265,6 @@ fn the_latest_waker_is_woken_and_no_other() {
     late.wait();
     assert!(poll_idly(sleep.as_mut()).is_ready());
     assert_eq!((early.count(), late.count()), (0, 1));
-}
-
-#[test]
-fn a_dropped_sleep_wakes_no_task() {
-    let _patience = support::begin();
-    // Should the machine stand still for so long that it fires before it is dropped, it is tried again.
-    for _ in 0..10 {
-        let (wakes, waker) = Wakes::new();
-        let queued = waiting(|| sleep(ms(20)), &waker);
-        let taken = waiting(|| sleep(ms(20)), &waker);
-        drop((queued, sleep(ms(20))));
-        on_thread(move || drop(taken));
-        block_on(sleep(ms(25)));
-        if wakes.count() == 0 {
-            assert_eq!(Arc::strong_count(&wakes), 2, "nothing keeps the waker");
-            return;
-        }
-    }
-    panic!("a sleep that was dropped fired ten times");
 }
 
 #[test]
@@ -401,33 +371,6 @@ fn a_timeout_of_a_ready_future_touches_no_queue() {
             }
         });
         assert_eq!(worker.next_deadline(), None);
-    });
-}
-
-#[test]
-fn a_timeout_is_what_the_exact_one_is() {
-    struct Answer;
-    impl IntoFuture for Answer {
-        type Output = u32;
-        type IntoFuture = std::future::Ready<u32>;
-        fn into_future(self) -> Self::IntoFuture {
-            ready(42)
-        }
-    }
-    let _patience = support::begin();
-    block_on(async {
-        assert_eq!(timeout(HOUR, Answer).await, Ok(42));
-        let mut limited = timeout(HOUR, ready(5));
-        *limited.get_mut() = ready(6);
-        assert_eq!(limited.get_ref().clone().into_inner(), 6);
-        assert_eq!(limited.into_inner().into_inner(), 6);
-        let late = timeout_at(coarse::Instant::now() - ms(20), async { 1 });
-        assert_eq!(late.await, Ok(1), "what is ready counts, however late");
-        let error: tickless::time::error::Elapsed =
-            timeout(Duration::ZERO, pending::<()>()).await.unwrap_err();
-        assert_eq!(error.to_string(), "deadline has elapsed");
-        let inner = timeout(ms(2), pending::<()>());
-        assert!(matches!(timeout(HOUR, inner).await, Ok(Err(_))));
     });
 }
 

@@ -83,25 +83,6 @@ fn a_timer_fires_once_and_not_early() {
 }
 
 #[test]
-fn a_start_moves_a_timer_that_is_queued() {
-    let _patience = support::begin();
-    let worker = worker();
-    let (fired, timer) = counted();
-    let timer = pin!(timer);
-    let timer = timer.as_ref();
-    let base = now::<Monotonic>();
-    for millis in [3_600_000, 2_000, 5_000_000, 60_000, 4] {
-        let at = base.saturating_add(Span::from_millis(millis));
-        let _ = timer.start(Start::at(at));
-        assert_eq!(timer.deadline(), Some(at));
-        assert!(timer.is_active());
-    }
-    park_until(&worker, || !timer.is_active());
-    assert!(now::<Monotonic>() >= base.saturating_add(Span::from_millis(4)));
-    assert_eq!(fired.load(Ordering::Relaxed), 1);
-}
-
-#[test]
 fn times_in_the_past_fire_at_once_and_the_end_of_time_never() {
     let _patience = support::begin();
     let worker = worker();
@@ -153,73 +134,6 @@ fn instants_of_both_modules_convert_exactly() {
     );
 }
 
-/// A timer with slack waits up to the end of its slack for another timer.
-#[test]
-fn slack_lets_a_timer_fire_together_with_another() {
-    // Just short of the most that slack can be.
-    const PATIENCE: Span = Span::from_secs(4);
-    let _patience = support::begin();
-    let worker = worker();
-    let first = pin!(HrTimer::new(|_| Restart::No));
-    let exact = pin!(HrTimer::new(|_| Restart::No));
-    let (first, exact) = (first.as_ref(), exact.as_ref());
-
-    let start = now::<Monotonic>();
-    let _ = first.start(after_millis(1).slack(PATIENCE));
-    let hard = first.deadline().expect("it is queued");
-    assert!(hard >= start.saturating_add(PATIENCE));
-    assert_eq!(worker.next_deadline().map(Instant::from), Some(hard));
-    thread::sleep(ms(2));
-    assert!(
-        !worker.is_due(),
-        "alone it is not worth a turn before its slack is over"
-    );
-
-    let _ = exact.start(after_millis(1));
-    let mut fired = 0;
-    while fired == 0 {
-        fired = worker.park().fired;
-    }
-    assert_eq!(fired, 2);
-    assert!(!first.is_active());
-
-    // Not before its time comes, company or not.
-    let _ = first.start(Start::after(HOUR).slack(PATIENCE));
-    let _ = exact.start(Start::after(Span::ZERO));
-    while exact.is_active() {
-        assert!(worker.park().fired <= 1);
-    }
-    assert!(first.cancel());
-}
-
-#[test]
-fn a_pinned_timer_fires_like_any_other() {
-    let _patience = support::begin();
-    let worker = worker();
-    let timer = pin!(HrTimer::new(|_| Restart::No));
-    let _ = timer.as_ref().start(after_millis(1).pinned());
-    park_until(&worker, || !timer.as_ref().is_active());
-}
-
-#[test]
-fn a_checked_start_refuses_a_timer_that_was_shut_down() {
-    let timer = pin!(HrTimer::new(|_| Restart::No));
-    let timer = timer.as_ref();
-    assert_eq!(
-        timer.start_checked(Start::after(HOUR)),
-        Ok(StartOutcome::Started)
-    );
-    assert_eq!(
-        timer.start_checked(Start::after(HOUR)),
-        Ok(StartOutcome::Restarted)
-    );
-    assert!(timer.shutdown());
-    let refused = timer.start_checked(Start::after(HOUR));
-    assert_eq!(refused, Err(StartError::ShutDown));
-    assert!(!timer.is_active());
-    assert_eq!(StartError::ShutDown.to_string(), "the timer was shut down");
-}
-
 #[test]
 fn a_checked_start_refuses_what_is_over() {
     let _patience = support::begin();
@@ -236,6 +150,7 @@ fn a_checked_start_refuses_what_is_over() {
         StartError::AlreadyExpired.to_string(),
         "the time of the timer is over already"
     );
+    assert_eq!(StartError::ShutDown.to_string(), "the timer was shut down");
     // Also when it was queued for a later time: the time asked for counts.
     let _ = timer.start(Start::after(HOUR));
     assert_eq!(timer.start_checked(over), Err(StartError::AlreadyExpired));
@@ -246,25 +161,6 @@ fn a_checked_start_refuses_what_is_over() {
     until(|| timer.start_checked(after_millis(1)) == Ok(StartOutcome::Started));
     park_until(&worker, || !timer.is_active());
     assert_eq!(fired.load(Ordering::Relaxed), 1);
-}
-
-#[test]
-fn cancelling_says_what_it_found() {
-    let _patience = support::begin();
-    let timer = pin!(HrTimer::new(|_| Restart::No));
-    let timer = timer.as_ref();
-    assert_eq!(timer.try_cancel(), TryCancel::NotActive);
-    assert!(!timer.cancel());
-    let _ = timer.start(Start::after(HOUR));
-    assert_eq!(timer.try_cancel(), TryCancel::Removed);
-    assert_eq!(timer.try_cancel(), TryCancel::NotActive);
-    let _ = timer.start(Start::after(HOUR));
-    assert!(timer.cancel());
-    assert!(!timer.cancel());
-    assert_eq!(timer.deadline(), None);
-    let _ = timer.start(Start::after(Span::ZERO));
-    until(|| !timer.is_active());
-    assert_eq!(timer.try_cancel(), TryCancel::NotActive);
 }
 
 /// A timer whose callback signals its beginning and waits until the test lets it continue.
@@ -416,49 +312,6 @@ fn a_timer_can_be_a_static() {
 }
 
 #[test]
-fn a_timer_that_goes_on_keeps_its_phase_and_counts_what_it_missed() {
-    let _patience = support::begin();
-    let worker = worker();
-    let period = Span::from_millis(1);
-    let (sender, receiver) = mpsc::channel();
-    let mut rounds = 0;
-    let timer = pin!(HrTimer::new(move |expired| {
-        rounds += 1;
-        if rounds == 3 {
-            thread::sleep(ms(5));
-        }
-        let before = expired.deadline();
-        let intervals = expired.forward_now(period);
-        sender.send((before, intervals)).expect("the test listens");
-        // A deadline in the future is not forwarded.
-        assert_eq!(expired.forward(before, period), 0);
-        if rounds < 6 {
-            Restart::Yes
-        } else {
-            Restart::No
-        }
-    }));
-    let timer = timer.as_ref();
-    let _ = timer.start(after_millis(1));
-    let mut expected = timer.deadline().expect("it is queued");
-    park_until(&worker, || !timer.is_active());
-    let mut missed = 0;
-    for round in 1..=6 {
-        let (deadline, intervals) = receiver.recv().expect("it fires");
-        assert_eq!(deadline, expected, "whole periods from the first deadline");
-        assert!(intervals >= 1);
-        if round == 3 {
-            assert!(intervals > 5, "five milliseconds went by");
-        }
-        missed += intervals - 1;
-        for _ in 0..intervals {
-            expected = expected.saturating_add(period);
-        }
-    }
-    assert!(missed >= 5);
-}
-
-#[test]
 fn a_callback_sets_the_next_deadline_itself() {
     let _patience = support::begin();
     let worker = worker();
@@ -479,33 +332,6 @@ fn a_callback_sets_the_next_deadline_itself() {
     let seen: Vec<_> = receiver.try_iter().collect();
     assert_eq!(seen, [at(1), at(3)]);
     assert!(now::<Monotonic>() >= at(3));
-}
-
-/// Another thread's start takes precedence over the callback's answer.
-#[test]
-fn a_start_during_the_callback_wins() {
-    let _patience = support::begin();
-    for goes_on in [false, true] {
-        let (enter, entered) = mpsc::channel();
-        let (leave, left) = mpsc::channel::<()>();
-        let timer = Arc::pin(HrTimer::new(move |expired| {
-            let _ = enter.send(());
-            let _ = left.recv();
-            expired.set_deadline(Instant::from_nanos(0));
-            if goes_on { Restart::Yes } else { Restart::No }
-        }));
-        let _ = timer.as_ref().start(Start::after(Span::ZERO));
-        entered.recv().expect("it runs");
-        let at = now::<Monotonic>().saturating_add(HOUR);
-        let _ = timer.as_ref().start(Start::at(at));
-        leave.send(()).expect("the callback waits");
-        until(|| timer.as_ref().try_cancel() != TryCancel::Running);
-        assert_eq!(
-            entered.try_recv(),
-            Err(mpsc::TryRecvError::Empty),
-            "it runs once"
-        );
-    }
 }
 
 #[test]
@@ -689,39 +515,6 @@ fn the_clocks_show_what_the_kernel_shows() {
     check::<Boottime>(DynamicClockId::Known(KernelClock::Boottime));
     check::<Realtime>(DynamicClockId::Known(KernelClock::Realtime));
     check::<Tai>(DynamicClockId::Tai);
-}
-
-/// The hard callbacks of a turn run first, even if their deadlines are later.
-#[test]
-fn soft_callbacks_run_behind_hard_ones() {
-    let _patience = support::begin();
-    let worker = worker();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let noting = |name: &'static str| {
-        let order = Arc::clone(&order);
-        move |_: &mut Expired<'_, '_, Monotonic>| {
-            order.lock().expect("no thread panics with it").push(name);
-            Restart::No
-        }
-    };
-    let soft = pin!(HrTimer::with_setup(
-        Setup::new().stage(Stage::Soft),
-        noting("soft")
-    ));
-    let hard = pin!(HrTimer::with_setup(
-        Setup::new().stage(Stage::Hard),
-        noting("hard")
-    ));
-    let base = time::Instant::now();
-    let later = base + Duration::from_nanos(1);
-    let _ = soft.as_ref().start(Start::from(base));
-    let _ = hard.as_ref().start(Start::from(later));
-    support::spin_past(later);
-    assert_eq!(worker.turn().fired, 2);
-    assert_eq!(
-        *order.lock().expect("no thread panics with it"),
-        ["hard", "soft"]
-    );
 }
 
 /// The device is armed for a soft timer alone, and the timer restarts as often as its callback requests.

@@ -78,32 +78,6 @@ fn an_advance_moves_the_clock_by_what_it_says() {
 }
 
 #[test]
-fn a_sleep_is_over_at_its_nanosecond_and_not_before() {
-    paused(async {
-        let mut sleep = pin!(sleep(nanos(1_000_001)));
-        assert!(poll(sleep.as_mut()).is_pending());
-        time::advance(nanos(1_000_000)).await;
-        assert!(poll(sleep.as_mut()).is_pending());
-        assert!(!sleep.is_elapsed());
-        time::advance(nanos(1)).await;
-        assert!(sleep.is_elapsed());
-        assert!(poll(sleep.as_mut()).is_ready());
-        assert!(poll(sleep.as_mut()).is_ready(), "fused");
-    });
-}
-
-#[test]
-fn a_sleep_that_is_first_polled_behind_its_deadline_is_ready() {
-    paused(async {
-        let mut late = pin!(sleep(DAY));
-        time::advance(DAY).await;
-        assert!(!late.is_elapsed(), "never polled");
-        assert!(poll(late.as_mut()).is_ready());
-        assert!(late.is_elapsed());
-    });
-}
-
-#[test]
 fn timers_fire_by_deadline_and_then_in_the_order_in_which_they_were_armed() {
     let order = Mutex::new(Vec::new());
     paused(async {
@@ -131,45 +105,6 @@ fn timers_fire_by_deadline_and_then_in_the_order_in_which_they_were_armed() {
 }
 
 #[test]
-fn a_sleep_is_reset_both_ways_and_wakes_its_task_without_another_poll() {
-    paused(async {
-        let count = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&count));
-        let woken = || count.0.load(Ordering::Relaxed);
-        let start = Instant::now();
-        let mut sleep = pin!(sleep(nanos(100)));
-        assert!(
-            sleep
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
-        sleep.as_mut().reset(start + nanos(200));
-        assert_eq!(sleep.deadline(), start + nanos(200));
-        time::advance(nanos(199)).await;
-        assert_eq!(woken(), 0);
-        time::advance(nanos(1)).await;
-        assert_eq!(woken(), 1);
-        assert!(
-            sleep
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_ready()
-        );
-        sleep.as_mut().reset(start + nanos(300));
-        assert!(!sleep.is_elapsed());
-        time::advance(nanos(100)).await;
-        assert_eq!(woken(), 2, "as in tokio: woken at the new time");
-        assert!(
-            sleep
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_ready()
-        );
-    });
-}
-
-#[test]
 fn a_dropped_sleep_leaves_the_clock_alone() {
     paused(async {
         let start = Instant::now();
@@ -190,21 +125,6 @@ fn a_dropped_sleep_leaves_the_clock_alone() {
         sleep(nanos(10)).await;
         assert_eq!(count.0.load(Ordering::Relaxed), 0);
         assert_eq!(start.elapsed(), nanos(10));
-    });
-}
-
-#[test]
-fn what_is_too_far_to_tell_ends_as_in_tokio() {
-    paused(async {
-        let start = Instant::now();
-        sleep(Duration::MAX).await;
-        assert_eq!(start.elapsed(), 30 * 365 * DAY);
-        assert!(
-            timeout(Duration::MAX, std::future::pending::<()>())
-                .await
-                .is_err()
-        );
-        sleep(nanos(1)).await;
     });
 }
 
@@ -323,25 +243,6 @@ fn panics(body: impl FnOnce()) -> String {
         Ok(text) => *text,
         Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
     }
-}
-
-#[test]
-fn the_panics_are_tokios() {
-    let outside = "time cannot be frozen from outside the Tokio runtime";
-    assert!(panics(time::pause).starts_with(outside));
-    assert!(panics(time::resume).starts_with(outside));
-    assert!(panics(|| futures::executor::block_on(time::advance(nanos(1)))).starts_with(outside));
-    run(async {
-        assert_eq!(panics(time::resume), "time is not frozen");
-        time::pause();
-        assert_eq!(panics(time::pause), "time is already frozen");
-        time::resume();
-        assert_eq!(panics(time::resume), "time is not frozen");
-    });
-    assert_eq!(
-        panics(|| run(time::advance(nanos(1)))),
-        "time is not frozen"
-    );
 }
 
 /// Waits for `future`, which takes `length` on the clock.

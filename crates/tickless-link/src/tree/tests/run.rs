@@ -108,21 +108,6 @@ fn entries(count: u16) -> Vec<Pin<Box<SilentEntry>>> {
 }
 
 #[test]
-fn what_is_gathered_is_sorted_and_equal_keys_keep_their_order() {
-    let timers = entries(7);
-    let mut queues = received(&timers, &[5, 1, 5, 9, 1, 0, 5]);
-    assert_eq!(order(&queues.tree), [5, 1, 4, 0, 2, 6, 3]);
-    assert_eq!(queues.tree.len(), 7);
-    assert!(queues.buckets.is_empty());
-    for expected in [5, 1, 4, 0, 2, 6, 3] {
-        let first = queues.tree.open_first().expect("there are more");
-        assert!(matches!(first.expire(), Fired::Done(tag) if tag == expected));
-        queues.assert_valid();
-    }
-    assert!(queues.tree.is_empty());
-}
-
-#[test]
 fn what_is_not_meant_stays_where_it_is() {
     let timers = entries(6);
     let mut queues = Queues::new();
@@ -148,22 +133,6 @@ fn what_is_not_meant_stays_where_it_is() {
 }
 
 #[test]
-fn entries_of_the_tree_come_where_they_belong() {
-    let timers = entries(8);
-    let mut queues = Queues::new();
-    for (timer, key) in timers[..4].iter().zip([1, 5, 6, 40]) {
-        start(&mut queues.tree, erase(timer), key);
-    }
-    for (timer, key) in timers[4..].iter().zip([6, 5, 7, 30]) {
-        queues.put(erase(timer), 3, key);
-    }
-    assert_eq!(queues.gather(3, u32::MAX), (4, true));
-    queues.receive();
-    // What was queued in the bucket array comes before what was queued in the tree at once.
-    assert_eq!(order(&queues.tree), [0, 5, 1, 4, 2, 6, 7, 3]);
-}
-
-#[test]
 fn more_of_the_tree_than_was_gathered_is_left_in_the_tree() {
     let timers = entries(22);
     let mut queues = Queues::new();
@@ -181,22 +150,6 @@ fn more_of_the_tree_than_was_gathered_is_left_in_the_tree() {
 }
 
 #[test]
-fn any_entry_of_the_run_is_removed() {
-    for which in 0..4 {
-        let timers = entries(5);
-        let mut queues = received(&timers[..4], &[1, 2, 3, 4]);
-        start(&mut queues.tree, erase(&timers[4]), 9);
-        let mut slot = queues.tree.open(erase(&timers[which])).expect("it is here");
-        assert_eq!(slot.remove(), Some(which == 0));
-        assert!(timers[which].state().is_idle());
-        queues.assert_valid();
-        let mut expected: Vec<u16> = (0..5).collect();
-        expected.remove(which);
-        assert_eq!(order(&queues.tree), expected);
-    }
-}
-
-#[test]
 fn what_comes_between_ends_the_run_and_what_comes_behind_does_not() {
     let timers = entries(6);
     let mut queues = received(&timers[..3], &[2, 4, 6]);
@@ -209,18 +162,6 @@ fn what_comes_between_ends_the_run_and_what_comes_behind_does_not() {
     assert!(start(&mut queues.tree, erase(&timers[5]), 1));
     queues.assert_valid();
     assert_eq!(order(&queues.tree), [5, 0, 1, 4, 2, 3]);
-}
-
-#[test]
-fn what_is_received_while_a_run_is_left_comes_behind_equal_ones_of_it() {
-    let timers = entries(6);
-    let mut queues = received(&timers[..3], &[2, 4, 6]);
-    for (timer, key) in timers[3..].iter().zip([6, 4, 9]) {
-        queues.put(erase(timer), 5, key);
-    }
-    queues.gather(5, u32::MAX);
-    queues.receive();
-    assert_eq!(order(&queues.tree), [0, 1, 4, 2, 3, 5]);
 }
 
 #[test]
