@@ -291,6 +291,38 @@ fn the_table_of_claims_says_why() {
     );
 }
 
+/// Only the claims that are quick to try.
+#[test]
+fn the_page_has_the_figures_of_the_command() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/simulator.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let (_, page) = page.split_once("\n## Claims\n").expect("the section");
+    let place = Place::new();
+    let (code, out, error) = sim(&place, "headline softirq-latency start-cost hackbench");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    for id in ["softirq-latency", "start-cost", "hackbench"] {
+        let of_id = |line: &&str| line.split("  ").next() == Some(id);
+        let line = out.lines().find(of_id).expect(id);
+        let cells = line.split("  ").map(str::trim);
+        let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
+        let [_, holds, unit, .., here, ratio] = cells[..] else {
+            panic!("{line}");
+        };
+        let here = here.replace("->", "to");
+        let row = page
+            .lines()
+            .find(|row| row.starts_with(&format!("| `{id}` |")));
+        let row = row.expect(id);
+        for cell in [
+            format!("| {here} {unit}"),
+            format!(" and {ratio}"),
+            format!("| {holds} |"),
+        ] {
+            assert!(row.contains(&cell), "{cell} is missing in\n{row}");
+        }
+    }
+}
+
 /// Returns the text below `title`, without the indent.
 fn indented_below(out: &str, title: &str) -> String {
     let (_, rest) = out
