@@ -98,6 +98,10 @@ fn hold() {
                 slices += 1;
             } else {
                 left = left.saturating_sub(passed);
+                if asks && (last..now).contains(&SLICE_END.get()) {
+                    // It has its extension, and gets no second one.
+                    tasks::ask_for_more();
+                }
             }
             last = now;
         }
