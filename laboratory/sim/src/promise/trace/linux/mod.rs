@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-pub use record::{Format, Record};
+pub use record::{Format, Record, lost};
 
 use self::blind::Sight;
 use self::groups::Groups;
@@ -145,7 +145,7 @@ impl Checker {
     pub fn take(&mut self, number: u64, line: &str) {
         if let Some(record) = Record::parse(line) {
             self.event(number, &record);
-        } else if let Some(count) = record::lost(line) {
+        } else if let Some(count) = lost(line) {
             self.lost += count;
             self.lose(format!("line {number}: {count} events were lost here"));
         } else if let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written: ") {
@@ -268,10 +268,13 @@ impl Checker {
         if is_tick {
             self.tick_starts(record, due, ticked);
         }
+        // A deadline that was over already: the timer is late from its start on, by its clock.
+        let offset = self.offsets[clock].filter(|_| clock != UNKNOWN);
+        let now = record.time.saturating_sub(offset.unwrap_or(0));
         let armed = Armed {
             of_cpu: record.cpu,
             earliest: record.number("softexpires").unwrap_or(due),
-            due,
+            due: if is_tick { due } else { due.max(now) },
             late_max: self.late_max,
             unit: "ns",
             clock,
@@ -581,7 +584,8 @@ impl Checker {
 }
 
 /// Returns true for the function of the timer that is the tick of a CPU.
-fn is_tick(function: &str) -> bool {
+#[must_use]
+pub fn is_tick(function: &str) -> bool {
     matches!(function, "tick_nohz_handler" | "tick_sched_timer")
 }
 

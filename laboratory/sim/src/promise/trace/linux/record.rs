@@ -179,7 +179,7 @@ fn task(text: &str) -> Option<(&str, u32, bool)> {
 
 /// Returns the number of lost events if the line says that events were lost, 0 if it does not say how many.
 #[must_use]
-pub(super) fn lost(line: &str) -> Option<u64> {
+pub fn lost(line: &str) -> Option<u64> {
     let is_mark = (line.contains("EVENTS")
         && (line.contains("[LOST ") || line.contains("DROPPED]")))
         || line.contains("PERF_RECORD_LOST");

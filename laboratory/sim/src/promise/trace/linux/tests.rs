@@ -131,7 +131,7 @@ const GOOD: &str = "\
 const FAULTS: &str = "\
 now=1000258000 => 1000258000 => 1000199000 => never_early
 now=1008009000 => now=1008009000 => now=1038009000 => monotonic
-hrtimer=0a function=hrtimer_wakeup exp => 1000250000 softexpires=1000200000 => 900250000 softexpires=900200000 => bounded_late
+now=1000258000 => 1000258000 => 1100258000 => bounded_late
 hrtimer_expire_entry: hrtimer=0a =>  =>  => cancel_means_not_running
 hrtimer_expire_exit: hrtimer=0a => 2 =>  => cancel_means_not_running
 hrtimer_expire_entry: hrtimer=0a => 2 =>  => cancel_means_not_running
@@ -211,6 +211,20 @@ fn a_violation_says_which_timer_and_what_each_cpu_did() {
         "timer 000000000000000a (hrtimer_wakeup, started by nap), started in line 5, fires early, at 1000199000: it may \
          fire from 1000200000 on"
     );
+}
+
+/// A program may start a timer for a time that is over: POSIX timers that were missed, for example.
+#[test]
+fn a_timer_is_not_late_before_it_is_started() {
+    let fires_at = |seconds: &str, now: &str| {
+        broken(&format!(
+            "{GOOD} nap-8   [001] .....   1.013100: hrtimer_setup: hrtimer=0f clockid=CLOCK_MONOTONIC mode=ABS
+ nap-8   [001] d..1.   1.013101: hrtimer_start: hrtimer=0f function=posix_timer_fn expires=1000000 softexpires=1000000 mode=ABS was_armed=0
+ nap-8   [001] d.h1.   {seconds}: hrtimer_expire_entry: hrtimer=0f function=posix_timer_fn now={now}\n"
+        ))
+    };
+    assert_eq!(fires_at("1.013105", "1013104000"), [""; 0]);
+    assert!(fires_at("1.213105", "1213104000").contains(&"bounded_late"));
 }
 
 #[test]
