@@ -14,11 +14,13 @@ const TARGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
 
 /// The commands of the full build besides the demo, each with the first line of its help.
 #[rustfmt::skip]
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 10] = [
     ("bench", "Cost of timers, against other libraries and against the least that is possible"),
     ("latency", "Lateness of timers as cyclictest measures it, with its options and its output"),
+    ("record", "Records the timers of this machine's Linux kernel"),
     ("sim", "Simulates machines of up to 4,096 CPUs, with the library on them"),
     ("timers", "The live state of timers, in the layout of /proc/timer_list"),
+    ("top", "The timers of this machine's Linux kernel: who starts them, how late they fire, and which interrupts they cause"),
     ("topology", "CPUs, cores, caches and nodes, which CPUs are isolated, and the hierarchy that the library would build"),
     ("verify", "Checks a trace: were the promises kept?"),
     ("completions", "Prints the file by which a shell completes the options of this command"),

@@ -44,9 +44,14 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    pub(crate) fn is_requested(&self) -> bool {
+    /// Returns true if a signal came. Later ones do not end the process.
+    pub(crate) fn is_set(&self) -> bool {
         // Relaxed: a flag that is looked at again and again.
-        let requested = self.flag.load(Ordering::Relaxed);
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_requested(&self) -> bool {
+        let requested = self.is_set();
         if requested {
             self.noticed.get_or_init(|| {
                 let impatient = Arc::clone(&self.impatient);

@@ -21,6 +21,8 @@ mod failure;
 mod handover;
 mod hash;
 mod histogram;
+#[cfg(feature = "full")]
+mod instance;
 mod interrupt;
 #[cfg(feature = "full")]
 mod latency;
@@ -33,6 +35,8 @@ mod page;
 #[path = "../../../xtask/src/page_blocks.rs"]
 mod page_blocks;
 mod plot;
+#[cfg(feature = "full")]
+mod record;
 mod report;
 #[cfg(feature = "full")]
 mod rt_tests;
@@ -47,6 +51,8 @@ mod stream;
 mod table;
 #[cfg(feature = "full")]
 mod timers;
+#[cfg(feature = "full")]
+mod top;
 #[cfg(feature = "full")]
 mod topology;
 #[cfg(feature = "full")]
@@ -89,8 +95,10 @@ enum Command {
     Bench(bench::Arguments),
     Demo(demo::Arguments),
     Latency(latency::Arguments),
+    Record(record::Arguments),
     Sim(sim::Arguments),
     Timers(timers::Arguments),
+    Top(top::Arguments),
     Topology(topology::Arguments),
     Verify(verify::Arguments),
     Completions(manual::Completions),
@@ -110,8 +118,10 @@ impl Command {
             Self::Bench(arguments) => bench::run(arguments),
             Self::Demo(arguments) => demo::run(arguments),
             Self::Latency(arguments) => latency::run(arguments),
+            Self::Record(arguments) => record::run(arguments),
             Self::Sim(arguments) => sim::run(arguments),
             Self::Timers(arguments) => timers::run(arguments),
+            Self::Top(arguments) => top::run(arguments),
             Self::Topology(arguments) => topology::run(arguments),
             Self::Verify(arguments) => verify::run(arguments),
             Self::Completions(arguments) => manual::completions(arguments),

@@ -73,6 +73,9 @@ fn every_field_of_the_page_is_written() {
     let place = Place::new();
     let traced = place.run(&["sim", "run", "start-cost", "--trace", "t.gz", "-q"]);
     assert_eq!(end(&traced), (Some(0), String::new()));
+    let linux = " nap-9 [000] d.h1. 1.0: local_timer_entry: vector=236\n nap-9 [000] d.h1. 1.0: hrtimer_expire_entry: \
+                 hrtimer=0a function=hrtimer_wakeup now=1000000000\n";
+    fs::write(place.path("linux.txt"), linux).expect("it can be written");
     for (command, options) in [
         ("latency", "-l 20 -i 300 -h 1000 --against timerfd"),
         ("sim run", "start-cost"),
@@ -82,6 +85,7 @@ fn every_field_of_the_page_is_written() {
         ("timers", ""),
         ("bench", "--pending 0,20 --rounds 1 --repeats 100"),
         ("verify", "t.gz"),
+        ("top", "--trace linux.txt"),
         ("demo", "-D 3s --connections 100 --rate 1000 --no-report"),
     ] {
         let line = format!("{command} {options} --json -");

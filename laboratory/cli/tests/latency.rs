@@ -236,16 +236,6 @@ fn a_run_that_ignores_its_terminal_goes_on() {
 }
 
 #[test]
-fn a_reader_who_left_is_no_error() {
-    let place = Place::new();
-    place.unread(&["latency", "-l", "20", "-i", "500", "--json", "result.json"]);
-    assert_eq!(
-        json_file(&place.path("result.json"))["thread"]["0"]["cycles"],
-        20
-    );
-}
-
-#[test]
 fn nonsense_is_refused_with_what_would_be_right() {
     let place = Place::new();
     place.refuses(

@@ -6,7 +6,7 @@ use super::Checked;
 use super::read::Reader;
 use crate::failure::Failure;
 
-/// The number of lines of which one has to be that of an event.
+/// The number of lines, besides comments, of which one has to be that of an event.
 const LOOKS_MAX: u64 = 1_000;
 
 /// Checks a trace of Linux, whose first line the reader has read. `each` is called with the number of each line.
@@ -16,12 +16,13 @@ pub(super) fn check(
     each: impl Fn(u64),
 ) -> Result<Checked, Failure> {
     let mut checker = Checker::new(late_max);
-    let mut is_cut = false;
+    let (mut is_cut, mut looks) = (false, 0);
     loop {
         let line = String::from_utf8_lossy(reader.bytes());
         checker.take(reader.lines(), &line);
         each(reader.lines());
-        if !checker.has_events() && reader.lines() > LOOKS_MAX {
+        looks += u64::from(!line.starts_with('#'));
+        if !checker.has_events() && looks > LOOKS_MAX {
             break;
         }
         match reader.next() {

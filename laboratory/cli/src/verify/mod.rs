@@ -6,7 +6,7 @@
 mod export;
 mod ftrace;
 mod linux;
-mod read;
+pub(crate) mod read;
 #[cfg(test)]
 mod tests;
 

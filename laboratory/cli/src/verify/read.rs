@@ -16,7 +16,7 @@ use crate::hash::Hash;
 const LONGEST: u64 = 1 << 20;
 
 /// A trace that is being read, line by line.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     input: Box<dyn BufRead>,
     /// The name of the input, for messages.
     name: String,
@@ -37,7 +37,7 @@ struct First {
 
 impl Reader {
     /// Opens a file; `-` is standard input.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let (name, input): (String, Box<dyn BufRead>) = if path == Path::new("-") {
             ("<stdin>".to_owned(), Box::new(BufReader::new(io::stdin())))
         } else {
@@ -50,7 +50,7 @@ impl Reader {
         Ok(Self::new(name, input))
     }
 
-    pub(super) fn new(name: String, input: Box<dyn BufRead>) -> Self {
+    pub(crate) fn new(name: String, input: Box<dyn BufRead>) -> Self {
         Self {
             input,
             name,
@@ -61,28 +61,28 @@ impl Reader {
     }
 
     /// Returns the number of lines that were read.
-    pub(super) const fn lines(&self) -> u64 {
+    pub(crate) const fn lines(&self) -> u64 {
         self.line
     }
 
     /// Returns the failure for the line that was read last.
-    pub(super) fn wrong(&self, what: &str) -> Failure {
+    pub(crate) fn wrong(&self, what: &str) -> Failure {
         Failure::Input(format!("{}:{}: {what}", self.name, self.line))
     }
 
     /// Returns true if the line that was read last is the last one and has no end.
-    pub(super) fn is_cut(&mut self) -> bool {
+    pub(crate) fn is_cut(&mut self) -> bool {
         (self.bytes.len() as u64) < LONGEST && matches!(self.input.fill_buf(), Ok([]))
     }
 
     /// Returns the failure for a file in which no line is that of an event.
-    pub(super) fn no_events(&self) -> Failure {
+    pub(crate) fn no_events(&self) -> Failure {
         let name = &self.name;
         Failure::Input(format!("{name}:1: it is no trace; {}", right()))
     }
 
     /// Reads the first line, without its end. Returns true for a trace in the project's own format: it begins with `{`.
-    pub(super) fn first(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn first(&mut self) -> Result<bool, Failure> {
         if !self.next()? {
             self.line = 1;
             return Err(self.wrong(&format!("the file is empty; {}", right())));
@@ -91,7 +91,7 @@ impl Reader {
     }
 
     /// Reads the next line; false at the end of the file.
-    pub(super) fn next(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn next(&mut self) -> Result<bool, Failure> {
         if self.line > 0 {
             self.hash.add(&self.bytes);
         }
@@ -117,7 +117,7 @@ impl Reader {
     }
 
     /// Returns the line that was read last.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
@@ -136,7 +136,7 @@ impl Reader {
     }
 
     /// Reads the header from the first line.
-    pub(super) fn header(&self) -> Result<Header, Failure> {
+    pub(crate) fn header(&self) -> Result<Header, Failure> {
         let first: First = self.parsed().map_err(|failure| match failure {
             Failure::Input(what) => Failure::Input(format!("{what}; {}", right())),
             other => other,
@@ -160,7 +160,7 @@ impl Reader {
     }
 
     /// Parses the line that was read last.
-    pub(super) fn event(&self) -> Result<(Head, Event), Failure> {
+    pub(crate) fn event(&self) -> Result<(Head, Event), Failure> {
         let head: Head = self.parsed()?;
         let event = if head.event.starts_with("tmigr_") {
             Event::Hierarchy(self.parsed()?)
@@ -171,7 +171,7 @@ impl Reader {
     }
 
     /// Checks the counts in the last line against the file, and checks that no line follows.
-    pub(super) fn end(&mut self, lines: u64, digest: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn end(&mut self, lines: u64, digest: Option<&str>) -> Result<(), Failure> {
         if lines != self.line {
             let count = self.line;
             return Err(self.wrong(&format!(
@@ -195,7 +195,7 @@ impl Reader {
     }
 
     /// Returns the failure for a file that ended without a last line.
-    pub(super) fn truncated(&self) -> Failure {
+    pub(crate) fn truncated(&self) -> Failure {
         self.wrong(
             "the trace ends here without a line {\"event\":\"end\",...}: it is not whole; record it again",
         )
