@@ -8,7 +8,7 @@ use tickless_core::link::id::Realm;
 use tickless_sched::deadline::{
     Bandwidth, DeadlineQueue, Enqueued, Rejected, Reservation, RuntimeLeft, Server,
 };
-use tickless_sched::fair::{Rules, Slice};
+use tickless_sched::fair::Slice;
 use tickless_sched::{Entity, FairQueue, Request, RunTime, Weight};
 
 /// The greatest share of the CPU that reservations may take together: the fair tasks have the rest.
@@ -56,7 +56,7 @@ impl Classes {
         let [key] = Realm::new().keys();
         let mut classes = Self {
             reserved: DeadlineQueue::new(LIMIT),
-            fair: FairQueue::new(key, Rules::default()),
+            fair: FairQueue::new(key),
             places: Vec::new(),
             runs_reserved: false,
         };

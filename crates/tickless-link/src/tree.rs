@@ -636,13 +636,6 @@ impl<'t, 'e, F: Branched> OwnedEntry<'t, 'e, F> {
         self.tree.first == self.entry.link()
     }
 
-    /// Returns true if the entry is queued and not first, and its callback does not run.
-    #[inline]
-    #[must_use]
-    pub fn is_waiting_behind_another(&self) -> bool {
-        self.state().is_only_queued() && !self.is_first()
-    }
-
     /// Queues the entry under `key`; returns true if it is now the first of the queue.
     ///
     /// # Panics

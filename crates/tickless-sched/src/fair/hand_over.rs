@@ -220,7 +220,7 @@ impl<T: Send + 'static> FairQueue<T> {
         self.accounted = now;
         let stands = current.share.vruntime;
         let lag = halfway(slept_at, stands).since(slept_at);
-        if lag < 0 && self.rules.delay_dequeue {
+        if lag < 0 {
             slot.head().is_delayed = true;
             self.delayed = 1;
             self.average = Average::of_pair(stands, slept_at);

@@ -19,9 +19,10 @@
 //! # The bound
 //!
 //! While tasks join and leave without a lag, the lag of each task stays above minus its own request and below the
-//! longest time for which a task is served without a new decision (theorem 1 of the report). With [protected
-//! slices](Rules::protect_slices) that time is the longest request of all. Without them, it is the time between two
-//! decisions or the task's own request, whichever is longer. The delay of a host that decides late is added.
+//! longest time for which a task is served without a new decision (theorem 1 of the report). That time is the longest
+//! request of all, because slices are *protected*: a picked task goes on until its request is served, which makes fewer
+//! switches. A task that wakes up preempts it only if the woken one has the earlier deadline, and either the running
+//! task had its share already or the woken one has a shorter request. The delay of a host that decides late is added.
 //!
 //! # Who joins, who leaves
 //!
@@ -107,7 +108,7 @@ use tickless_link::entry::EntryRef;
 use tickless_link::id::{Key, QueueId, Realm};
 use tickless_link::tree::{OwnedEntry, Tree};
 
-use crate::amount::{Request, RunTime, Weight};
+use crate::amount::{RunTime, Weight};
 use crate::membership::{Pick, Refusal, Refused};
 
 mod balance;
@@ -123,28 +124,6 @@ pub use balance::{HORIZON, Standing};
 pub use entity::Entity;
 use entity::{Fair, Head, Luggage, Share};
 use virtual_time::{Average, Virtual, virtual_length};
-
-/// The rules of a queue beyond the two of EEVDF.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// True if a picked task goes on until its request is served. A task that wakes up preempts it only if the woken
-    /// one has the earlier deadline, and either the running task had its share already or the woken one has a shorter
-    /// request. There are fewer switches then, for a lag of up to the longest request of all. If false, each accounting
-    /// decides anew.
-    pub protect_slices: bool,
-    /// True if a task that sleeps while it owes time stays queued until the others had that time. If false, it leaves
-    /// at once and keeps its debt.
-    pub delay_dequeue: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            protect_slices: true,
-            delay_dequeue: true,
-        }
-    }
-}
 
 /// The result of enqueuing a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +228,6 @@ pub struct FairQueue<T: Send + 'static> {
     accounted: RunTime,
     /// The number of the last pick, which took the running task, if a task runs. The first number belongs to no task.
     picks: NonZeroU64,
-    rules: Rules,
     /// Distance of a [standing](Self::standing) ahead of the average.
     shift: i64,
 }
@@ -257,7 +235,7 @@ pub struct FairQueue<T: Send + 'static> {
 impl<T: Send + 'static> FairQueue<T> {
     /// Makes an empty queue with the identity of `key`.
     #[must_use]
-    pub const fn new(key: Key, rules: Rules) -> Self {
+    pub const fn new(key: Key) -> Self {
         Self {
             tree: Tree::new(key),
             average: Average::new(),
@@ -265,7 +243,6 @@ impl<T: Send + 'static> FairQueue<T> {
             delayed: 0,
             accounted: RunTime::ZERO,
             picks: NonZeroU64::MIN,
-            rules,
             shift: 0,
         }
     }
@@ -314,7 +291,7 @@ impl<T: Send + 'static> FairQueue<T> {
             return SliceCheck::GoOn;
         };
         let share = current.share;
-        if self.rules.protect_slices && share.vruntime < current.protected_until {
+        if share.vruntime < current.protected_until {
             return SliceCheck::GoOn;
         }
         let eligible = share.vruntime <= self.average.settle();
@@ -630,30 +607,6 @@ impl<T: Send + 'static> FairQueue<T> {
         })
     }
 
-    /// Changes the length of a task's requests, in any of its states. A shorter one also applies to the present
-    /// request.
-    ///
-    /// # Errors
-    ///
-    /// When another queue has the task.
-    ///
-    /// # Cost
-    ///
-    /// O(log n) if the task waits, else O(1).
-    pub fn set_request(
-        &mut self,
-        entity: Pin<&Entity<T>>,
-        request: Request,
-        now: RunTime,
-    ) -> Result<(), Refusal> {
-        self.change(entity, now, |share, luggage, _| {
-            share.request = request;
-            let length = virtual_length(request, share.weight);
-            share.deadline = share.deadline.min(share.vruntime.after(length));
-            luggage.rest = luggage.rest.map(|rest| rest.min(length));
-        })
-    }
-
     /// Returns the slice of the running task, as it was accounted last.
     #[must_use]
     pub fn slice(&self) -> Option<Slice> {
@@ -710,7 +663,7 @@ impl<T: Send + 'static> FairQueue<T> {
         };
         let head = slot.head();
         head.share = share;
-        if lag < 0 && others && self.rules.delay_dequeue {
+        if lag < 0 && others {
             head.is_delayed = true;
             slot.insert(share.deadline);
             self.delayed += 1;
@@ -807,8 +760,7 @@ impl<T: Send + 'static> FairQueue<T> {
         if current.share.vruntime > average {
             return true;
         }
-        let protected =
-            self.rules.protect_slices && current.share.vruntime < current.protected_until;
+        let protected = current.share.vruntime < current.protected_until;
         share.deadline < current.share.deadline
             && (!protected || share.request < current.share.request)
     }
@@ -858,7 +810,7 @@ impl<T: Send + 'static> Drop for FairQueue<T> {
 impl<T: Send + 'static> Default for FairQueue<T> {
     fn default() -> Self {
         let [key] = Realm::new().keys();
-        Self::new(key, Rules::default())
+        Self::new(key)
     }
 }
 

@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
-use super::{FairQueue, Rules};
+use super::FairQueue;
 use crate::amount::{Request, RunTime, Weight};
 use crate::fair::Entity;
 use crate::membership::Refusal;
@@ -26,13 +26,13 @@ struct Shared {
 /// Two queues, in the first of which the task waits.
 fn shared() -> Arc<Shared> {
     let [here, there] = Realm::new().keys();
-    let mut here = FairQueue::new(here, Rules::default());
+    let mut here = FairQueue::new(here);
     let entity = Box::pin(Entity::new(Weight::UNIT, Request::DEFAULT));
     let queued = here.enqueue(entity.as_ref(), TASK, RunTime::ZERO);
     assert!(queued.is_ok());
     Arc::new(Shared {
         here: Mutex::new(here),
-        there: Mutex::new(FairQueue::new(there, Rules::default())),
+        there: Mutex::new(FairQueue::new(there)),
         entity,
     })
 }
@@ -117,7 +117,7 @@ type Task = Pin<Box<Entity<u32>>>;
 fn two_cpus_that_even_out_at_once_lose_no_task() {
     loom::model(|| {
         let [here, there] = Realm::new().keys();
-        let [mut here, mut there] = [here, there].map(|key| FairQueue::new(key, Rules::default()));
+        let [mut here, mut there] = [here, there].map(|key| FairQueue::new(key));
         let tasks: Arc<[Task; 4]> = Arc::new(core::array::from_fn(|_| {
             Box::pin(Entity::new(Weight::UNIT, Request::DEFAULT))
         }));
@@ -161,7 +161,7 @@ impl Noting {
     /// Makes a CPU on which a task runs, and another task waits if `others` is true.
     fn new(others: bool) -> Self {
         let [here, there] = Realm::new().keys();
-        let mut here = FairQueue::new(here, Rules::default());
+        let mut here = FairQueue::new(here);
         let [runs, waits, wakes_up] =
             [(); 3].map(|()| Box::pin(Entity::new(Weight::UNIT, Request::DEFAULT)));
         assert!(here.enqueue(runs.as_ref(), 1, RunTime::ZERO).is_ok());
@@ -172,7 +172,7 @@ impl Noting {
         Self {
             counted: AtomicUsize::new(here.waiting()),
             here: Mutex::new((here, None)),
-            there: Mutex::new(FairQueue::new(there, Rules::default())),
+            there: Mutex::new(FairQueue::new(there)),
             runs,
             waits,
             wakes_up,

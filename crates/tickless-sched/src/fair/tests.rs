@@ -60,34 +60,6 @@ fn serve(
     served
 }
 
-#[test]
-fn shares_are_those_of_the_weights() {
-    let tasks: Vec<_> = [1, 2, 5]
-        .map(|times| entity(Weight::UNIT.times(times), 3 * MS))
-        .into();
-    let mut queue = FairQueue::default();
-    for (number, task) in (0..).zip(&tasks) {
-        let _joined = queue.enqueue(task.as_ref(), number, at(0)).unwrap();
-    }
-    let served = serve(&mut queue, &tasks, 0, 800 * MS, MS);
-    for (served, share) in served.iter().zip([100, 200, 500]) {
-        assert!(
-            served.abs_diff(share * MS) <= 3 * MS,
-            "{served} of {share} ms"
-        );
-    }
-}
-
-#[test]
-fn the_short_request_is_served_first() {
-    let long = entity(Weight::UNIT, 10 * MS);
-    let short = entity(Weight::UNIT, MS);
-    let mut queue = FairQueue::default();
-    let _joined = queue.enqueue(long.as_ref(), 0, at(0)).unwrap();
-    let _joined = queue.enqueue(short.as_ref(), 1, at(0)).unwrap();
-    assert_eq!(queue.pick(at(0)), Some(1));
-}
-
 /// A queue, which is dropped before its tasks.
 struct World {
     queue: FairQueue<u32>,
@@ -137,17 +109,6 @@ fn a_slice_that_began_goes_on_to_its_end() {
         );
     }
     assert_eq!(world.queue.account(at(3 * MS)), SliceCheck::Switch);
-    // Without protection the other one is due as soon as this one is ahead of its share.
-    let unprotected = Rules {
-        protect_slices: false,
-        ..Rules::default()
-    };
-    let mut world = World::new(&[3, 3]);
-    let [key] = Realm::new().keys();
-    world.queue = FairQueue::new(key, unprotected);
-    let _joined = (world.put(0, 0), world.put(1, 0));
-    assert_eq!(world.queue.pick(at(0)), Some(0));
-    assert_eq!(world.queue.account(at(2)), SliceCheck::Switch);
 }
 
 /// A slice is protected from tasks whose requests are as long. It is not protected from a task with a shorter request,
@@ -358,37 +319,6 @@ fn a_sleeper_in_debt_keeps_no_one_from_being_pulled() {
     assert_eq!(world.queue.pick(at(7 * MS)), Some(0));
     assert_eq!(world.queue.waiting(), 1);
     assert_eq!(world.queue.pull(at(7 * MS)), Some(1));
-}
-
-#[test]
-fn a_shorter_request_holds_at_once_and_a_longer_one_next_time() {
-    let mut world = World::new(&[10, 10]);
-    let _joined = world.put(0, 0);
-    assert_eq!(world.queue.pick(at(0)), Some(0));
-    let short = Request::new(Span::from_micros(100)).expect("within bounds");
-    let task = world.tasks[0].as_ref();
-    world
-        .queue
-        .set_request(task, short, at(0))
-        .expect("it runs here");
-    assert_eq!(world.queue.slice().map(|slice| slice.left), Some(100_000));
-    world
-        .queue
-        .set_request(task, Request::MAX, at(0))
-        .expect("it runs here");
-    assert_eq!(world.queue.slice().map(|slice| slice.left), Some(100_000));
-    let _verdict = world.queue.account(at(100_000));
-    assert_eq!(
-        world.queue.slice().map(|slice| slice.left),
-        Some(100_000_000)
-    );
-    // Its slice is no longer than what it asks for: the other one is served.
-    world
-        .queue
-        .set_request(task, short, at(100_000))
-        .expect("it runs here");
-    let _joined = world.put(1, 100_000);
-    assert_eq!(world.queue.account(at(200_000)), SliceCheck::Switch);
 }
 
 /// A queue that is dropped also drops the items that it would hand out: a task that keeps itself alive is not leaked.

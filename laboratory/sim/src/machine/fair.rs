@@ -16,7 +16,7 @@ use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Span};
 use tickless_sched::deadline::{Bandwidth, DeadlineQueue, RuntimeLeft};
-use tickless_sched::fair::{Rules, Sleep, Slice as FairSlice};
+use tickless_sched::fair::{Sleep, Slice as FairSlice};
 use tickless_sched::hrtick::{
     Decision, EXTENSION, Extension, HrTick, LEAST_DELAY, Length, Reschedule, SliceTimer, Switches,
     TOLERANCE, fair_length,
@@ -53,7 +53,7 @@ impl FairClass {
         let [key] = tickless_link::id::Realm::new().keys();
         Self {
             deadline: DeadlineQueue::new(RESERVED_MOST),
-            fair: FairQueue::new(key, Rules::default()),
+            fair: FairQueue::new(key),
             others: Fifo::new(None),
         }
     }

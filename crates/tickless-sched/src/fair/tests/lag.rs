@@ -13,7 +13,7 @@ use tickless_core::time::Span;
 
 use super::at;
 use crate::amount::{Request, Weight};
-use crate::fair::{Entity, FairQueue, Rules, Sleep};
+use crate::fair::{Entity, FairQueue, Sleep};
 
 /// The number one, a nanosecond in fixed point.
 const ONE: i128 = 1 << 32;
@@ -45,7 +45,7 @@ struct World {
 }
 
 impl World {
-    fn new(tasks: &[(u64, u64)], rules: Rules, granularity: u64) -> Self {
+    fn new(tasks: &[(u64, u64)], granularity: u64) -> Self {
         let [key] = tickless_link::id::Realm::new().keys();
         let drops = tasks.iter().map(|(weight, request)| Drop {
             weight: i128::from(*weight),
@@ -58,7 +58,7 @@ impl World {
             Box::pin(Entity::new(weight, request))
         });
         Self {
-            queue: FairQueue::new(key, rules),
+            queue: FairQueue::new(key),
             drops: drops.collect(),
             tasks: made.collect(),
             running: None,
@@ -280,15 +280,6 @@ impl World {
         self.put(task);
     }
 
-    fn set_request(&mut self, task: usize, nanos: u64) {
-        let request = Request::new(Span::from_nanos(nanos)).expect("within bounds");
-        let task_entity = self.tasks[task].as_ref();
-        self.queue
-            .set_request(task_entity, request, at(self.now))
-            .expect("it is here");
-        self.drops[task].request = i128::from(nanos);
-    }
-
     /// Compares the queue with the fluid, and checks the sum of all lags.
     fn check(&mut self) {
         self.queue.tree.assert_valid();
@@ -344,7 +335,6 @@ enum Step {
     Reweight(usize, u64),
     Travel(usize),
     Pull,
-    Request(usize, u64),
 }
 
 const MOST: usize = 8;
@@ -378,18 +368,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Finish),
         4 => task.clone().prop_map(Step::Wake),
         1 => (task.clone(), weights()).prop_map(|(task, weight)| Step::Reweight(task, weight)),
-        1 => task.clone().prop_map(Step::Travel),
+        1 => task.prop_map(Step::Travel),
         1 => Just(Step::Pull),
-        1 => (task, requests()).prop_map(|(task, request)| Step::Request(task, request)),
     ];
     prop::collection::vec(step, 1..200)
-}
-
-fn all_rules() -> impl Strategy<Value = Rules> {
-    (any::<bool>(), any::<bool>()).prop_map(|(protect_slices, delay_dequeue)| Rules {
-        protect_slices,
-        delay_dequeue,
-    })
 }
 
 proptest! {
@@ -399,10 +381,9 @@ proptest! {
     #[test]
     fn lags_are_those_of_the_fluid(
         tasks in prop::collection::vec((weights(), requests()), MOST),
-        rules in all_rules(),
         steps in steps(),
     ) {
-        let mut world = World::new(&tasks, rules, 0);
+        let mut world = World::new(&tasks, 0);
         for step in steps {
             match step {
                 Step::Run(nanos) => world.run(nanos),
@@ -412,7 +393,6 @@ proptest! {
                 Step::Reweight(task, weight) => world.reweight(task, weight),
                 Step::Travel(task) => world.travel(task),
                 Step::Pull => world.pull(),
-                Step::Request(task, request) => world.set_request(task, request),
             }
             world.check();
         }
@@ -423,14 +403,11 @@ proptest! {
     #[test]
     fn no_lag_is_beyond_a_request_in_a_steady_system(
         tasks in prop::collection::vec((weights(), requests()), 1..MOST),
-        protect_slices in any::<bool>(),
         tick in 1_000_u64..5_000_000,
         ticks in 1_usize..400,
     ) {
         let longest = tasks.iter().map(|(_, request)| *request).max().unwrap_or(0);
-        let rules = Rules { protect_slices, ..Rules::default() };
-        let granularity = if protect_slices { longest } else { tick };
-        let mut world = World::new(&tasks, rules, granularity);
+        let mut world = World::new(&tasks, longest);
         for task in 0..tasks.len() {
             world.put(task);
         }
@@ -449,13 +426,11 @@ proptest! {
     #[test]
     fn no_lag_is_beyond_two_requests_while_tasks_come_and_go(
         tasks in prop::collection::vec((weights(), requests()), MOST),
-        protect_slices in any::<bool>(),
         tick in 1_000_u64..5_000_000,
         steps in steps(),
     ) {
         let longest = tasks.iter().map(|(_, request)| *request).max().unwrap_or(0);
-        let rules = Rules { protect_slices, ..Rules::default() };
-        let mut world = World::new(&tasks, rules, 2 * longest);
+        let mut world = World::new(&tasks, 2 * longest);
         for step in steps {
             match step {
                 Step::Run(_) if world.running.is_some() => {
@@ -469,7 +444,6 @@ proptest! {
                 Step::Reweight(task, weight) => world.reweight(task, weight),
                 Step::Travel(task) => world.travel(task),
                 Step::Pull => world.pull(),
-                Step::Request(..) => (),
             }
             world.check();
             world.check_bound();
