@@ -11,7 +11,7 @@
 //! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
 //! | `structure` | which file of a crate imports which, circles, lines |
 //! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
-//! | `repeat` | runs the tests, or random schedules, over and over, for failures that come now and then |
+//! | `repeat` | runs the tests over and over, for failures that come now and then |
 //!
 //! Exit codes: 0 when every check held, 1 when a check did not, 2 for bad arguments.
 #![forbid(unsafe_code)]

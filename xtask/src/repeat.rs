@@ -1,8 +1,8 @@
-//! The repeated runs: of the tests, with more programs at a time than processors, and of random schedules.
+//! The repeated runs of the tests, with more programs at a time than processors.
 //!
 //! The timing of threads and clocks differs between machines. A test that fails now and then on another machine is
 //! found here first: the programs are executed in parallel, so that their threads lose the processor at every possible
-//! place. Random schedules are the tests in files called `fuzz.rs`, built under `--cfg shuttle`.
+//! place.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use crate::files;
 use crate::invocation::{Invocation, first_cpu};
 use crate::workspace::Program;
 
@@ -27,13 +26,10 @@ const PACKAGES: [&str; 3] = ["tickless", "tickless-link", "tickless-core"];
 /// The number of seconds after which a test counts as hung that gets a few percent of a CPU.
 const PATIENCE: &str = "1200";
 
-/// Runs the tests over and over, several at a time, or random schedules, for failures that come now and then.
+/// Runs the tests over and over, several at a time, for failures that come now and then.
 ///
 /// The tests are built as the step `test-release` of the check builds them, with all features. The output of each
 /// failed run is kept below `target/repeat`. Exits with 1 if a run failed.
-///
-/// With --schedules, schedule k of a case is a function of the sum of seed and k: the same seed gives the same
-/// schedules, and a failure prints the command that runs its schedule alone.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The length of the run in minutes, building not counted.
@@ -55,14 +51,7 @@ pub(crate) struct Arguments {
     /// The package whose tests are run; may be given several times [default: the packages whose tests depend on timing]
     #[arg(short, long = "package", value_name = "NAME")]
     packages: Vec<String>,
-    /// Runs this number of random schedules of the protocols, in place of the tests; each case gets the same share.
-    #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "rounds", "under", "wide_clock", "jobs", "packages"],
-        value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
-    schedules: Option<u64>,
-    /// The seed of the first schedule of each case.
-    #[arg(long, default_value_t = 1, requires = "schedules", value_parser = clap::value_parser!(u64).range(..=1 << 62))]
-    seed: u64,
-    /// Runs only tests whose names contain this text, or the cases whose names begin with it.
+    /// Runs only tests whose names contain this text.
     #[arg(value_name = "TEST")]
     filter: Option<String>,
 }
@@ -89,13 +78,6 @@ impl Under {
 
 /// Runs `cargo xtask repeat`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
-    match arguments.schedules {
-        Some(schedules) => random(root, arguments, schedules),
-        None => tests(root, arguments),
-    }
-}
-
-fn tests(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let filter = arguments.filter.as_deref();
     let mut programs = build(root, &arguments.packages, arguments.wide_clock)?;
     programs.retain(|program| has_tests(program, filter));
@@ -272,78 +254,9 @@ fn failed(program: &str, output: &str) -> Vec<String> {
     }
 }
 
-/// Runs random schedules of the cases, and compares what they report with what was asked for, because a case that is
-/// never compiled would not be noticed.
-fn random(root: &Path, arguments: &Arguments, schedules: u64) -> Result<(), String> {
-    let filter = arguments.filter.as_deref().unwrap_or_default();
-    // The cases of each package.
-    let mut cases: BTreeMap<String, u64> = BTreeMap::new();
-    for path in files::list(root)?
-        .iter()
-        .filter(|path| path.ends_with("/fuzz.rs"))
-    {
-        let package = path
-            .strip_prefix("crates/")
-            .and_then(|path| path.split('/').next());
-        let package = package.ok_or_else(|| format!("{path} is in no crate"))?;
-        let found = tests_in(&files::read(root, path)?)
-            .filter(|name| name.starts_with(filter))
-            .count();
-        if found > 0 {
-            *cases.entry(package.to_owned()).or_default() += found as u64;
-        }
-    }
-    let all: u64 = cases.values().sum();
-    if all == 0 {
-        return Err(format!("no case of a file fuzz.rs is called `{filter}`"));
-    }
-    let (share, seed) = (schedules.div_ceil(all), arguments.seed);
-    let (mut ran, mut done) = (0, 0);
-    for package in cases.keys() {
-        let line = Invocation::cargo(&["test", "-p", package, "--lib", "--profile", "loom"])
-            .args(&[
-                "--target-dir",
-                "target/shuttle",
-                &format!("fuzz::{filter}"),
-                "--",
-                "--nocapture",
-            ])
-            .variable("RUSTFLAGS", "--cfg shuttle")
-            .variable("TICKLESS_FUZZ_SCHEDULES", share.to_string())
-            .variable("TICKLESS_FUZZ_SEED", seed.to_string());
-        println!("   $ {line}");
-        line.run_watched(root, |line| {
-            let count = ran_in(line);
-            ran += u64::from(count.is_some());
-            done += count.unwrap_or_default();
-        })?;
-    }
-    if ran < all || done < all * share {
-        return Err(format!(
-            "{done} schedules of {ran} cases ran, not {share} of each of {all}: is every fuzz.rs compiled?"
-        ));
-    }
-    println!("{done} schedules of {all} cases from seed {seed} on, no violation");
-    Ok(())
-}
-
-/// Returns the names of the functions after `#[test]`.
-fn tests_in(code: &str) -> impl Iterator<Item = &str> {
-    let behind = code.split("\n#[test]\n").skip(1);
-    behind.filter_map(|behind| Some(behind.split_once("fn ")?.1.split_once('(')?.0))
-}
-
-/// Returns the number in a line like `two_by_two: 2000 schedules from seed 1 on, no violation`, at whichever column the
-/// text begins.
-fn ran_in(line: &str) -> Option<u64> {
-    let (before, behind) = line.split_once(" schedules from seed ")?;
-    let number = before.rsplit(' ').next()?.parse().ok()?;
-    behind.ends_with(", no violation").then_some(number)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{failed, judge, ran_in};
+    use super::{failed, judge};
 
     #[test]
     fn what_failed_is_named_and_counted() {
@@ -362,15 +275,5 @@ mod tests {
             judge(1, 2, &[].into()).is_err(),
             "what did not run has not passed"
         );
-    }
-
-    #[test]
-    fn a_case_that_did_not_run_is_not_counted() {
-        assert_eq!(
-            ran_in("a: 2000 schedules from seed 1 on, no violation"),
-            Some(2_000)
-        );
-        assert_eq!(ran_in("a: 2000 schedules from seed 1 on"), None);
-        assert_eq!(ran_in("many schedules"), None);
     }
 }

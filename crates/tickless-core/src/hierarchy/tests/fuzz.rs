@@ -4,11 +4,11 @@
 //! operations. After all programs the test checks STATE-1 to 4 and PULL-2. Then the test lets time run, and each timer
 //! of an idle CPU has to fire at its time.
 //!
-//! `cargo xtask repeat --schedules 1000000` runs a million. The command by hand is:
+//! Over a million schedules, of six cases:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" TICKLESS_FUZZ_SCHEDULES=200000 cargo test -p tickless-core --lib --profile loom \
-//!     --target-dir target/shuttle hierarchy::tests::fuzz -- --nocapture
+//!     --target-dir target/shuttle fuzz:: -- --nocapture
 //! ```
 //!
 //! The variable `TICKLESS_FUZZ_SCHEDULES` is the number of random schedules for each of the six cases; without the
@@ -120,8 +120,7 @@ fn number(name: &str, default: u64) -> u64 {
     })
 }
 
-/// Runs `body` once for each schedule, and prints a summary that `cargo xtask repeat` reads. `name` is the name of the
-/// test.
+/// Runs `body` once for each schedule, and prints a summary. `name` is the name of the test.
 fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
     let schedules = number("TICKLESS_FUZZ_SCHEDULES", FEW);
     let seed = number("TICKLESS_FUZZ_SEED", 1);
@@ -147,7 +146,7 @@ fn fuzz(name: &str, body: impl Fn() + Send + Sync + 'static) {
             writeln!(
                 line,
                 "{name}: violated by schedule {} of seed {seed}; to see it alone: \
-                 cargo xtask repeat --schedules 1 --seed {failed} {name}",
+                 TICKLESS_FUZZ_SCHEDULES=1 TICKLESS_FUZZ_SEED={failed} and this test",
                 failed - seed + 1
             )
         }
