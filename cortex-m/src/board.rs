@@ -16,9 +16,6 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use cortex_m::interrupt::InterruptNumber;
 use cortex_m::peripheral::NVIC;
-use cortex_m_rt::exception;
-
-use crate::host;
 
 /// Nanoseconds between two counts.
 pub(crate) const NANOS: u64 = 40;
@@ -66,7 +63,7 @@ impl Timer {
 /// The interrupt lines that the program uses.
 #[derive(Clone, Copy, Debug)]
 #[repr(u16)]
-enum Line {
+pub(crate) enum Line {
     Device = 8,
     Counter = 9,
 }
@@ -162,19 +159,4 @@ pub(crate) fn quiet() {
 /// Makes the interrupt of the device pending, as if it had fired.
 pub(crate) fn raise() {
     NVIC::pend(Line::Device);
-}
-
-/// Handles each interrupt of the board, because the vector table has separate entries only for the faults of the
-/// processor.
-#[exception]
-///
-/// # Safety
-///
-/// Only the processor calls this function.
-unsafe fn DefaultHandler(line: i16) {
-    match line {
-        _ if line == Line::Device as i16 => host::interrupt(),
-        _ if line == Line::Counter as i16 => counter_interrupt(),
-        _ => panic!("interrupt {line} came, which nothing asked for"),
-    }
 }

@@ -16,6 +16,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cortex_m::register::primask;
+use cortex_m_rt::exception;
 use once_cell::sync::OnceCell;
 use tickless_core::base::{CpuBase, Timers};
 use tickless_core::event::{DeviceConfig, DeviceWrite, InPast};
@@ -23,7 +24,7 @@ use tickless_core::link::lock::RawLock;
 use tickless_core::platform::{CpuId, Platform, Port, ThisCpu};
 use tickless_core::time::{Instant, Span};
 
-use crate::board;
+use crate::board::{self, Line};
 
 /// The only CPU.
 pub(crate) const CPU: CpuId = CpuId(0);
@@ -164,8 +165,23 @@ pub(crate) fn timers() -> &'static Timers<Host> {
     TIMERS.get().expect("the program started")
 }
 
+/// Handles each interrupt of the board, because the vector table has separate entries only for the faults of the
+/// processor.
+#[exception]
+///
+/// # Safety
+///
+/// Only the processor calls this function.
+unsafe fn DefaultHandler(line: i16) {
+    match line {
+        _ if line == Line::Device as i16 => interrupt(),
+        _ if line == Line::Counter as i16 => board::counter_interrupt(),
+        _ => panic!("interrupt {line} came, which nothing asked for"),
+    }
+}
+
 /// Handles the interrupt of the device: expires all due timers.
-pub(crate) fn interrupt() {
+fn interrupt() {
     let entered = board::counts();
     // Relaxed: the interrupt alone writes both, and what it interrupts reads them when it is over.
     ENTERED.store(entered as u32, Ordering::Relaxed);

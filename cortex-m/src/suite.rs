@@ -3,31 +3,13 @@
 
 mod embassy;
 mod exact;
+mod fixture;
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use core::pin::Pin;
-
-use tickless_core::hrtimer::{Expired, HrTimer, Restart};
-use tickless_core::time::Monotonic;
-
+use self::fixture::Verdict;
 use crate::exit::{Code, say};
 use crate::host;
 
-/// The result of a test, with the reason for a failure.
-type Verdict = Result<(), String>;
-
 type Function = fn() -> Verdict;
-
-/// Fails a test unless a condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($text:tt)*) => {
-        if !$condition {
-            return Err(alloc::format!($($text)*));
-        }
-    };
-}
-use ensure;
 
 /// All tests, in their order.
 const TESTS: &[(&str, Function)] = &[
@@ -62,12 +44,4 @@ pub(crate) fn run() -> Code {
     } else {
         Code::Failed
     }
-}
-
-/// Makes a timer that lives as long as the program.
-fn timer<F>(function: F) -> Pin<&'static HrTimer<F>>
-where
-    F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
-{
-    Pin::static_ref(Box::leak(Box::new(HrTimer::new(function))))
 }

@@ -76,11 +76,7 @@ const STOREYS: &[Storey] = &[
 ];
 
 /// Circles that are still there: the crate, and how many. A circle that was opened is taken out.
-const CIRCLES: &[(&str, usize)] = &[
-    ("cortex-m", 2),
-    ("laboratory/bench", 2),
-    ("laboratory/cli", 2),
-];
+const CIRCLES: &[(&str, usize)] = &[("laboratory/bench", 2), ("laboratory/cli", 2)];
 
 /// The files of one crate and the arrows between them.
 #[derive(Debug)]

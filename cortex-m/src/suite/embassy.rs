@@ -6,7 +6,7 @@ use core::pin::pin;
 use alloc::vec::Vec;
 use embassy_time::{Duration, Instant, Ticker, Timer, with_timeout};
 
-use super::{Verdict, ensure};
+use super::fixture::{Verdict, ensure};
 use crate::block_on::block_on;
 use crate::exit::say;
 

@@ -6,7 +6,7 @@ use tickless_core::base::TryCancel;
 use tickless_core::hrtimer::{Restart, Start};
 use tickless_core::time::{Instant, Span};
 
-use super::{Verdict, ensure, timer};
+use super::fixture::{Verdict, ensure, timer};
 use crate::board;
 use crate::exit::say;
 use crate::host::{self, CPU};
