@@ -18,7 +18,7 @@
 //!
 //! # When the counter is not used
 //!
-//! The counter is used only on x86-64, and only if the processor promises a constant rate and the kernel trusts the
+//! The counter is used on x86-64 and AArch64, if the processor promises a constant rate and the kernel trusts the
 //! counter too. It is also not used if its rates over two periods differ, if the kernel's clock turns out to be
 //! elsewhere than computed, or if the kernel's clock cannot be read quickly. Each of these reasons has its [`Refusal`];
 //! some hold for a while only. The library then reads the kernel's clock for all questions, and [combines](kernel)
@@ -91,7 +91,7 @@ impl Clock {
     /// which finds out how the clock is best read.
     #[inline(always)]
     fn without_counter(&self) -> Option<Instant> {
-        let asks = !counter::EXISTS && self.judge.is_settled();
+        let asks = counter::SOURCE.is_none() && self.judge.is_settled();
         asks.then(|| Instant::from_nanos(self.kernel.nanos()))
     }
 
@@ -159,7 +159,7 @@ impl Clock {
     /// exists and each reading reads the kernel's clock.
     #[inline]
     pub(super) fn moment(&self) -> Option<u64> {
-        counter::EXISTS.then(|| self.line_number())
+        counter::SOURCE.map(|_| self.line_number())
     }
 
     /// Returns the start of the line that is followed; `None` if each reading reads the kernel's clock.

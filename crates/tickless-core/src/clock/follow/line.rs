@@ -287,12 +287,14 @@ impl Line {
 
     /// Returns the line to follow from `taken` on, and the result of comparing `taken` with this line.
     ///
-    /// At `taken.before` the reference was between `nanos - width` and `nanos`. If this line passes through that
+    /// When the counter reached `taken.before` the reference was between `nanos - width` and `nanos`, where the width
+    /// has a cycle more than what lies between the readings. A reading of the counter may come a cycle later than the
+    /// counter's step, so the error has one, too: a cycle takes up to 42 ns on AArch64. If this line passes through that
     /// interval, the new line continues it, because the reading gives no new information. Otherwise the new line begins
     /// at the nearer end of the interval, or at the latest time already shown if that is later. In the latter case it
     /// is slower until the reference has caught up.
     pub(super) fn next(&self, taken: &Sandwich) -> (Self, LineCheck) {
-        let width = self.nanos_of(taken.behind.wrapping_sub(taken.before));
+        let width = self.nanos_of(taken.behind.wrapping_sub(taken.before).wrapping_add(1));
         let latest = taken.nanos;
         let earliest = latest.saturating_sub_unsigned(width);
         let floor = self.end();
@@ -320,7 +322,12 @@ impl Line {
         } else {
             UNKNOWN
         };
-        let error = width.min(carried).saturating_add(ahead);
+        // One more, because the reference is rounded down.
+        let cycle = self.nanos_of(1) + 1;
+        let error = width
+            .saturating_add(cycle)
+            .min(carried)
+            .saturating_add(ahead);
 
         let verdict = self.judge(predicted, (lowest, highest), elapsed, is_known);
         let (measured, origin) = self.measure(taken, width);
@@ -522,6 +529,35 @@ mod tests {
                 expected,
                 "{ppm}"
             );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// A counter of 24 MHz, as AArch64 has it, shows one value for 42 ns.
+        #[test]
+        fn the_error_of_a_line_covers_the_steps_of_a_coarse_counter(
+            offset in 0_u64..1_000,
+            steps in proptest::collection::vec((0_u64..70, 0_u64..70, 0_u64..60_000, 0_u64..49_000), 1..40),
+        ) {
+            let cycles = |truth: u64| (truth + offset) * 24 / 1_000;
+            let rate = (1_000_u64 << 32) / 24;
+            let mut truth = 1_000_000_u64;
+            let mut line = Line::unknown(rate, i64::MIN);
+            for (first, second, gap, within) in steps {
+                let before = cycles(truth);
+                let nanos = (truth + first).cast_signed();
+                truth += first + second;
+                line = line.next(&Sandwich { before, nanos, behind: cycles(truth) }).0;
+                let read = truth + within;
+                if let LinePosition::On(shown) = line.place(cycles(read)) {
+                    let off = shown.abs_diff(read.cast_signed());
+                    let most = line.error_for(shown).cast_unsigned();
+                    prop_assert!(off <= most, "{off} ns off, at most {most}");
+                }
+                truth += gap.max(within);
+            }
         }
     }
 

@@ -1,28 +1,28 @@
-//! The time-stamp counter of the processor.
+//! The counter of the processor: the time-stamp counter of x86-64, and the virtual counter of AArch64.
 //!
 //! [`read`] is not ordered with neighbouring instructions: the processor may read the counter before the preceding
 //! instructions have finished. It serves bounds within one thread, which allow for this. [`read_ordered`] waits for the
-//! instructions before it, and stores after it become visible later: it serves times that threads compare. It costs
-//! about two thirds more than [`read`].
+//! instructions before it, and stores after it become visible later: it serves times that threads compare. On x86-64 it
+//! costs about two thirds more than [`read`].
 //!
-//! The counter exists only on 64-bit x86. There is none on other processors, in Miri and on the portable host.
+//! There is no counter on other processors, in Miri and on the portable host.
 #![cfg_attr(
-    all(target_arch = "x86_64", not(any(miri, portable_host))),
+    all(
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(any(miri, portable_host))
+    ),
     expect(unsafe_code, reason = "a host calls its system (decision 3)")
 )]
 
-#[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
-pub(crate) use x86::{read, read_ordered};
+pub(super) use processor::{SOURCE, is_invariant};
+pub(crate) use processor::{read, read_ordered};
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
-pub(super) use x86::{EXISTS, is_invariant};
-
-#[cfg(all(target_arch = "x86_64", not(any(miri, portable_host))))]
-mod x86 {
+mod processor {
     use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc, CpuidResult};
 
-    /// True if this module has a counter for the processor.
-    pub(in crate::host::clock) const EXISTS: bool = true;
+    /// The name of the kernel's clock source that is this counter; [`None`] if there is no counter.
+    pub(in crate::host::clock) const SOURCE: Option<&str> = Some("tsc");
 
     /// Reads the counter, not ordered.
     #[inline]
@@ -75,15 +75,59 @@ mod x86 {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable_host)))))]
-pub(crate) use none::{read, read_ordered};
+#[cfg(all(target_arch = "aarch64", not(any(miri, portable_host))))]
+mod processor {
+    use core::arch::asm;
 
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable_host)))))]
-pub(super) use none::{EXISTS, is_invariant};
+    pub(in crate::host::clock) const SOURCE: Option<&str> = Some("arch_sys_counter");
 
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, portable_host)))))]
-mod none {
-    pub(in crate::host::clock) const EXISTS: bool = false;
+    /// Reads the counter, not ordered.
+    #[inline]
+    pub(crate) fn read() -> u64 {
+        let value;
+        // SAFETY: the register can be read at EL0, as the vDSO reads it, or the kernel emulates the reading; it touches
+        // no memory.
+        unsafe {
+            asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack, preserves_flags));
+        }
+        value
+    }
+
+    /// Reads the counter, ordered.
+    ///
+    /// The `dsb` ends when the loads before it have, and an `isb` when the instructions before it have: so the counter
+    /// is read after what the thread has seen, and before the stores that follow.
+    #[inline]
+    pub(crate) fn read_ordered() -> u64 {
+        let value;
+        // SAFETY: as in `read`; without `nomem` the compiler moves no access of memory across.
+        unsafe {
+            asm!(
+                "dsb ishld",
+                "isb",
+                "mrs {}, cntvct_el0",
+                "isb",
+                out(reg) value,
+                options(nostack, preserves_flags)
+            );
+        }
+        value
+    }
+
+    /// Returns true: the architecture promises one counter of a constant rate for all processors (Arm Architecture
+    /// Reference Manual, the Generic Timer).
+    pub(in crate::host::clock) const fn is_invariant() -> bool {
+        true
+    }
+}
+
+#[cfg(any(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    miri,
+    portable_host
+))]
+mod processor {
+    pub(in crate::host::clock) const SOURCE: Option<&str> = None;
 
     #[inline]
     pub(crate) fn read() -> u64 {
@@ -95,7 +139,7 @@ mod none {
         0
     }
 
-    pub(in crate::host::clock) fn is_invariant() -> bool {
+    pub(in crate::host::clock) const fn is_invariant() -> bool {
         false
     }
 }

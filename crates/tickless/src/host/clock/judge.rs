@@ -370,9 +370,9 @@ pub(super) fn usable() -> Result<(), Refusal> {
     if IS_PORTABLE {
         return Err(Refusal::PortableHost);
     }
-    if !counter::EXISTS {
+    let Some(source) = counter::SOURCE else {
         return Err(Refusal::NoCounter);
-    }
+    };
     #[cfg(feature = "internals")]
     if super::kernel::emulation::is_on() {
         return Ok(());
@@ -381,7 +381,7 @@ pub(super) fn usable() -> Result<(), Refusal> {
         return Err(Refusal::NotInvariant);
     }
     match clock_source(&mut [0; CLOCK_SOURCE_MAX]) {
-        Some("tsc") => Ok(()),
+        Some(name) if name == source => Ok(()),
         // `refusal` reads the name again: a signal handler may make the first reading, so this one allocates nothing.
         Some(_) => Err(Refusal::KernelUses(String::new())),
         None => Err(Refusal::KernelDoesNotTell),
