@@ -208,10 +208,11 @@ pub(super) fn switches(machine: &'static Machine, parameters: &Parameters) -> Ve
         say!(
             "  way            switches   starts   writes  interrupts  spurious  in place  time/us"
         );
-        let mut writes = Vec::new();
+        let (mut writes, mut settled) = (Vec::new(), 0);
         for way in &WAYS {
             let did = run(machine, way, &shape)?;
             writes.push(did.writes);
+            settled += did.settled;
             for (what, count, is_on) in [
                 ("dropped", did.filtered, way.filter),
                 ("in place", did.in_place, way.in_place),
@@ -233,8 +234,13 @@ pub(super) fn switches(machine: &'static Machine, parameters: &Parameters) -> Ve
             );
         }
         // Where slices end, most writes are for an end that comes.
+        let has_ends = shape.room > SHAPES[0].room;
+        ensure!(
+            settled > 0 || has_ends || !parameters.is_exact,
+            "no lazy device was written before it fired for nothing"
+        );
         let [lazy, not_lazy] = [writes[0], writes[1]];
-        let is_saved = lazy * 10 < not_lazy || shape.room > SHAPES[0].room;
+        let is_saved = lazy * 10 < not_lazy || has_ends;
         ensure!(
             is_saved || !parameters.is_exact,
             "{lazy} writes of a lazy tick, {not_lazy} of one that is not"
@@ -396,6 +402,8 @@ pub(super) struct Did {
     pub(super) starts: u64,
     /// Starts that the first filter dropped.
     filtered: u64,
+    /// Writes of a lazy device that would soon have fired for nothing (LAZY-8).
+    settled: u64,
     pub(super) in_place: u64,
     /// Restarts that left the timer in its place in the queue, or in its slot.
     pub(super) kept: u64,
@@ -450,6 +458,7 @@ pub(super) fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result
         replaced,
         filtered,
         started,
+        settled,
         ..
     } = ran.tick;
     ensure!(
@@ -460,6 +469,7 @@ pub(super) fn run(machine: &'static Machine, way: &Way, shape: &Shape) -> Result
         switches,
         starts,
         filtered,
+        settled,
         in_place: now.0.in_place - before.0.in_place,
         kept: kept(&now.0) - kept(&before.0),
         spurious: now.0.spurious - before.0.spurious,
