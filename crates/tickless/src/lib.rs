@@ -173,17 +173,6 @@ pub mod internals {
         crate::host::thread::now_upper()
     }
 
-    /// Enables or disables restarts in place for the whole process, to measure their gain. If they are disabled, each
-    /// restart dequeues the timer and enqueues it again. Restarts in place are enabled at first; the setting changes no
-    /// deadline.
-    ///
-    /// Only with this feature does a start check the switch, by one load.
-    pub fn set_updates_in_place(enabled: bool) {
-        crate::host::registry::timers()
-            .platform()
-            .set_updates_in_place(enabled);
-    }
-
     /// Makes the clock follow the processor's counter alone, for emulators, in which the kernel's clock is too slow to
     /// read. Call it before the clock is first read.
     pub fn emulate_clock() {

@@ -8,13 +8,12 @@ use std::future::poll_fn;
 use std::panic;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use support::fork::fork;
-use support::{Wakes, assert_passed, block_on, in_own_process, ms, on_thread, poll_idly, us};
+use support::{assert_passed, block_on, in_own_process, ms, on_thread, poll_idly, us};
 use tickless::inspect::{Reactor, ServedBy, snapshot};
 use tickless::time::{Sleep, sleep};
 use tickless::tokio::{AttachError, attach, detach};
@@ -234,21 +233,6 @@ fn a_thread_drives_several_runtimes() {
     });
 }
 
-#[test]
-fn runtimes_one_after_the_other_use_one_reactor() {
-    in_own_process("runtimes_one_after_the_other_use_one_reactor", || {
-        for _ in 0..300 {
-            current_thread().block_on(async {
-                sleep(us(1)).await;
-                let _queued = armed(LONG);
-            });
-            let many = multi_thread();
-            many.block_on(many.spawn(sleep(us(1)))).expect("no panic");
-        }
-        assert!(reactors().len() <= 3, "{:?}", reactors().len());
-    });
-}
-
 /// The reactor of the outer runtime fires the timers of the inner one, because its other worker polls it.
 #[test]
 fn a_runtime_inside_of_another_has_its_timers() {
@@ -260,34 +244,6 @@ fn a_runtime_inside_of_another_has_its_timers() {
             until_a_reactor_fires().await;
         });
         outer.block_on(task).expect("no panic");
-    });
-}
-
-/// The sleeps outlive their runtimes, and fire.
-#[test]
-fn a_runtime_is_dropped_with_timers_queued() {
-    in_own_process("a_runtime_is_dropped_with_timers_queued", || {
-        let (sender, receiver) = mpsc::channel();
-        for runtime in [current_thread(), multi_thread()] {
-            for _ in 0..10 {
-                let sender = sender.clone();
-                runtime.spawn(async move {
-                    let (wakes, waker) = Wakes::new();
-                    let sleep = support::waiting(|| sleep(ms(30)), &waker);
-                    sender.send((sleep, wakes)).expect("the test listens");
-                    let _queued = armed(LONG);
-                    std::future::pending::<()>().await;
-                });
-            }
-            let all = runtime.block_on(async {
-                sleep(us(300)).await;
-                receiver.iter().take(10).collect::<Vec<_>>()
-            });
-            drop(runtime);
-            for (_sleep, wakes) in all {
-                wakes.wait();
-            }
-        }
     });
 }
 

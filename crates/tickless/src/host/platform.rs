@@ -213,12 +213,6 @@ impl Platform for Host {
         housekeeping::housekeeper(base)
     }
 
-    #[cfg(feature = "internals")]
-    #[inline]
-    fn updates_in_place(&self) -> bool {
-        Self::updates_in_place(self)
-    }
-
     #[inline]
     fn counts_lateness(&self) -> bool {
         Self::counts_lateness(self)

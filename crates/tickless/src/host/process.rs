@@ -33,9 +33,6 @@ pub(crate) struct Host {
     keeps_timers: AtomicBool,
     /// True while each exact timer counts by how much it was late.
     counts_lateness: AtomicBool,
-    /// True if an experiment requeues each timer that is restarted.
-    #[cfg(feature = "internals")]
-    files_anew: AtomicBool,
 }
 
 impl Host {
@@ -45,8 +42,6 @@ impl Host {
             panics: AtomicU64::new(0),
             keeps_timers: AtomicBool::new(false),
             counts_lateness: AtomicBool::new(false),
-            #[cfg(feature = "internals")]
-            files_anew: AtomicBool::new(false),
         }
     }
 
@@ -88,21 +83,6 @@ impl Host {
     pub(crate) fn set_counts_lateness(&self, enabled: bool) {
         // Relaxed: see `counts_lateness`.
         self.counts_lateness.store(enabled, Ordering::Relaxed);
-    }
-
-    /// Returns whether a timer that is restarted may keep its place in the queue.
-    #[cfg(feature = "internals")]
-    #[inline]
-    pub(super) fn updates_in_place(&self) -> bool {
-        // Relaxed: either answer is right at any time, it only decides what a start costs.
-        !self.files_anew.load(Ordering::Relaxed)
-    }
-
-    /// Sets whether timers that are restarted may keep their places in the queue.
-    #[cfg(feature = "internals")]
-    pub(crate) fn set_updates_in_place(&self, enabled: bool) {
-        // Relaxed: see `updates_in_place`.
-        self.files_anew.store(!enabled, Ordering::Relaxed);
     }
 
     /// Returns the number of calls of foreign code that panicked.

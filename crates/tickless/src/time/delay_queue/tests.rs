@@ -256,26 +256,6 @@ fn wakes_in_time(count: &Count) -> bool {
 }
 
 #[test]
-fn a_task_that_waits_is_woken_by_an_earlier_value_a_reset_and_the_last_removal() {
-    let change: [fn(&mut DelayQueue<u8>, &Key); 4] = [
-        |queue, _| _ = queue.insert(1, Duration::ZERO),
-        |queue, key| queue.reset(key, Duration::ZERO),
-        |queue, key| _ = queue.remove(key),
-        |queue, _| queue.clear(),
-    ];
-    for change in change {
-        let mut queue = DelayQueue::new();
-        let key = queue.insert(0, Duration::from_secs(3600));
-        let count = Arc::new(Count::default());
-        let waker = count.clone().into();
-        let mut context = Context::from_waker(&waker);
-        assert!(queue.poll_expired(&mut context).is_pending());
-        change(&mut queue, &key);
-        assert!(wakes_in_time(&count));
-    }
-}
-
-#[test]
 fn a_task_that_found_the_queue_empty_is_woken_by_an_insertion() {
     let mut queue = DelayQueue::new();
     let count = Arc::new(Count::default());
