@@ -63,6 +63,8 @@ struct Exact {
     clock: usize,
     /// True if its callback runs in the soft stage; `None` if that is not known.
     is_soft: Option<bool>,
+    /// The time of its last start.
+    started: i64,
     /// Its last deadline, if it is the tick of a CPU.
     ticked: Option<i64>,
 }
@@ -263,18 +265,16 @@ impl Checker {
             exact.clock = MONOTONIC_CLOCK;
         }
         exact.is_soft = record.get("mode").map(is_soft);
+        exact.started = record.time;
         let (clock, ticked) = (exact.clock, exact.ticked);
         let was_armed = record.number("was_armed").map(|armed| armed != 0);
         if is_tick {
             self.tick_starts(record, due, ticked);
         }
-        // A deadline that was over already: the timer is late from its start on, by its clock.
-        let offset = self.offsets[clock].filter(|_| clock != UNKNOWN);
-        let now = record.time.saturating_sub(offset.unwrap_or(0));
         let armed = Armed {
             of_cpu: record.cpu,
             earliest: record.number("softexpires").unwrap_or(due),
-            due: if is_tick { due } else { due.max(now) },
+            due,
             late_max: self.late_max,
             unit: "ns",
             clock,
@@ -355,8 +355,17 @@ impl Checker {
             });
             self.findings.check(CONTEXT, wrong);
         }
-        self.timers
-            .fires(Firing { id, at: now, now }, false, &mut self.findings);
+        // A timer whose deadline was over when it was started is late from then on.
+        let since = record.time.saturating_sub(exact.started);
+        let latest = due
+            .filter(|_| self.is_seconds)
+            .map(|due| due.saturating_add(since));
+        let firing = Firing {
+            id,
+            at: now,
+            now: now.min(latest.unwrap_or(now)),
+        };
+        self.timers.fires(firing, false, &mut self.findings);
     }
 
     /// Checks what an interrupt read from the monotonic clock: no later time than that of its event.

@@ -131,7 +131,7 @@ const GOOD: &str = "\
 const FAULTS: &str = "\
 now=1000258000 => 1000258000 => 1000199000 => never_early
 now=1008009000 => now=1008009000 => now=1038009000 => monotonic
-now=1000258000 => 1000258000 => 1100258000 => bounded_late
+now=1000258000 => 1.000260: hrtimer_expire_entry: hrtimer=0a function=hrtimer_wakeup now=1000258000 => 1.200260: hrtimer_expire_entry: hrtimer=0a function=hrtimer_wakeup now=1200258000 => bounded_late
 hrtimer_expire_entry: hrtimer=0a =>  =>  => cancel_means_not_running
 hrtimer_expire_exit: hrtimer=0a => 2 =>  => cancel_means_not_running
 hrtimer_expire_entry: hrtimer=0a => 2 =>  => cancel_means_not_running
@@ -216,15 +216,20 @@ fn a_violation_says_which_timer_and_what_each_cpu_did() {
 /// A program may start a timer for a time that is over: POSIX timers that were missed, for example.
 #[test]
 fn a_timer_is_not_late_before_it_is_started() {
-    let fires_at = |seconds: &str, now: &str| {
+    let fires_at = |clock: &str, seconds: &str, now: &str| {
         broken(&format!(
-            "{GOOD} nap-8   [001] .....   1.013100: hrtimer_setup: hrtimer=0f clockid=CLOCK_MONOTONIC mode=ABS
+            "{GOOD} nap-8   [001] .....   1.013100: hrtimer_setup: hrtimer=0f clockid=CLOCK_{clock} mode=ABS
  nap-8   [001] d..1.   1.013101: hrtimer_start: hrtimer=0f function=posix_timer_fn expires=1000000 softexpires=1000000 mode=ABS was_armed=0
  nap-8   [001] d.h1.   {seconds}: hrtimer_expire_entry: hrtimer=0f function=posix_timer_fn now={now}\n"
         ))
     };
-    assert_eq!(fires_at("1.013105", "1013104000"), [""; 0]);
-    assert!(fires_at("1.213105", "1213104000").contains(&"bounded_late"));
+    for (clock, soon, late) in [
+        ("MONOTONIC", "1013104000", "1213104000"),
+        ("REALTIME", "1796037126399775068", "1796037126599775068"),
+    ] {
+        assert_eq!(fires_at(clock, "1.013105", soon), [""; 0]);
+        assert!(fires_at(clock, "1.213105", late).contains(&"bounded_late"));
+    }
 }
 
 #[test]
