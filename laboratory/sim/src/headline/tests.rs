@@ -81,6 +81,7 @@ fn what_holds_does_not_hold_without_its_mechanism() {
             "softirq-first-due",
             "isolation-noise",
             "slow-counter-stall",
+            "rearm-rate",
         ]
     );
 }

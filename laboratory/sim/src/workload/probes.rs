@@ -158,7 +158,7 @@ impl Starts {
 impl Program for Starts {
     fn step(&mut self, context: &mut TaskContext<'_>) -> Next {
         // So near that they are sorted and not filed, and not over before the loop is.
-        let first = context.shown() + Picos::from_micros(600);
+        let first = context.shown() + Picos::from_micros(90);
         let place = |index: u32| first + APART * u64::from(index);
         self.timers
             .resize_with(self.count as usize, || context.exact());
