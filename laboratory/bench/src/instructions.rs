@@ -222,7 +222,9 @@ fn count(operation: &str, batch: u64) -> Result<u64, String> {
 fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> {
     let failed = |error: std::io::Error| format!("valgrind: {error}");
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--collect-atstart=no", "--dump-line=no"])
+        // Two threads that never wait: an unfair scheduler may leave one of them out for minutes.
+        .args(["--tool=callgrind", "--fair-sched=yes"])
+        .args(["--collect-atstart=no", "--dump-line=no"])
         .arg(format!("--toggle-collect={COUNTED}"))
         .arg(format!("--dump-after={COUNTED}"))
         .arg(format!(
