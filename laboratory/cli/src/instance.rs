@@ -94,6 +94,7 @@ impl Recording {
         if let Some(Program { child, .. }) = &program {
             each(Step::Began(child.id()))?;
         }
+        let mut goes_on = true;
         loop {
             let left = self
                 .length
@@ -106,7 +107,8 @@ impl Recording {
             if is_over {
                 break;
             }
-            if !instance.drain(PAUSE, &mut each)? || !each(Step::Pause)? {
+            goes_on = instance.drain(PAUSE, &mut each)? && each(Step::Pause)?;
+            if !goes_on {
                 break;
             }
         }
@@ -114,7 +116,10 @@ impl Recording {
         instance.switch(false)?;
         let status = program.and_then(|program| program.status);
         let after = timer_list("after");
-        instance.drain(Duration::MAX, &mut each)?;
+        // Behind a line that ended the recording no other one may come: between them events would be missing.
+        if goes_on {
+            instance.drain(Duration::MAX, &mut each)?;
+        }
         each(Step::Line(after.as_bytes()))?;
         let absent = std::mem::take(&mut instance.absent);
         Ok(Recorded {
@@ -220,10 +225,11 @@ impl Instance {
             for part in piece[..read].split_inclusive(|byte| *byte == b'\n') {
                 self.rest.extend_from_slice(part);
                 if part.ends_with(b"\n") {
-                    if !each(Step::Line(&self.rest))? {
+                    let goes_on = each(Step::Line(&self.rest))?;
+                    self.rest.clear();
+                    if !goes_on {
                         return Ok(false);
                     }
-                    self.rest.clear();
                 }
             }
         }

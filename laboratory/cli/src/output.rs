@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -89,6 +90,14 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Returns false if standard output is a pipe that its reader has closed.
+pub(crate) fn is_read() -> bool {
+    let out = io::stdout();
+    let mut ends = [PollFd::new(&out, PollFlags::empty())];
+    let at_once = Timespec::default();
+    !matches!(poll(&mut ends, Some(&at_once)), Ok(1)) || !ends[0].revents().contains(PollFlags::ERR)
 }
 
 /// Returns true if an error of standard output says that no reader is left.
@@ -191,8 +200,11 @@ impl Unfinished {
         }
     }
 
-    /// Moves the file to its target, and replaces an existing file atomically.
-    fn persist(self, target: &Path) -> io::Result<()> {
+    /// Moves the file to its target, and replaces an existing file atomically. Who may read that one may read this.
+    fn persist(mut self, target: &Path) -> io::Result<()> {
+        if let Ok(data) = fs::metadata(target) {
+            self.as_file().set_permissions(data.permissions())?;
+        }
         let (file, directory) = match self {
             Self::Named(file) => {
                 return file.persist(target).map(drop).map_err(|error| error.error);

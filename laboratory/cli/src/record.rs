@@ -44,8 +44,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     stream::check_name(&arguments.out)?;
     let json = output::prepare_json(&arguments.output)?;
     let is_taken = arguments.out == Place::StandardOutput;
-    if is_taken && arguments.output.json == Some(Place::StandardOutput) {
-        let what = "standard output takes one of --out and --json; give the other one a file name";
+    if arguments.output.json.as_ref() == Some(&arguments.out) {
+        let what = if is_taken {
+            "standard output takes one of --out and --json; give the other one a file name"
+        } else {
+            "--out and --json name one file; give one of them another name"
+        };
         return Err(Failure::Input(what.to_owned()));
     }
     let file = OutFile::prepare(&arguments.out)?;

@@ -5,6 +5,7 @@ mod support;
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use support::{Place, end, json, text, words};
@@ -64,6 +65,10 @@ fn nonsense_is_refused() {
                 &["--out", "-", "--json", "-"],
                 "standard output takes one of",
             ),
+            (
+                &["--out", "a", "--json", "a"],
+                "--out and --json name one file",
+            ),
         ],
     );
     place.refuses(
@@ -95,6 +100,8 @@ fn a_recording_is_verified_and_counted() {
     let place = Place::new();
     let output = place.run(&words("record --out nap.gz --json - -- sh -c"));
     assert_eq!(output.status.code(), Some(1), "sh lacks its word");
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(place.path("nap.gz"), private).expect("it is ours");
     let output = place.run(&words("record --out nap.gz --json - -- sleep 0.2"));
     assert_eq!(end(&output), (Some(0), String::new()));
     let written = json(&output.stdout);
@@ -103,6 +110,8 @@ fn a_recording_is_verified_and_counted() {
         written["events"].as_u64() > Some(0) && written["lost"] == 0,
         "{written}"
     );
+    let mode = fs::metadata(place.path("nap.gz")).map(|data| data.permissions().mode());
+    assert_eq!(mode.expect("it is there") & 0o777, 0o600);
     // What is broken is Linux's, or the host's.
     let output = place.run(&words("verify nap.gz --late-max 1h"));
     assert!(
@@ -124,7 +133,14 @@ fn a_recording_is_verified_and_counted() {
             .all(|row| row["task"] == "sleep" || row["task"] == "tickless"),
         "{rows:?}"
     );
-    assert_eq!(place.files(), ["nap.gz"]);
+    let output = place.run(&words("top --interval 10 -- sleep 0.2"));
+    assert!(text(&output.stdout).contains("sleep  "), "the last part");
+    // The line that ends a recording is its last.
+    let output = place.run(&words("record --size 1 --for 9 --out cut.txt"));
+    assert_eq!(end(&output), (Some(0), String::new()));
+    let cut = fs::read_to_string(place.path("cut.txt")).expect("it was written");
+    assert_eq!(cut.lines().filter(|line| line.starts_with(' ')).count(), 1);
+    assert_eq!(place.files(), ["cut.txt", "nap.gz"]);
 }
 
 #[test]

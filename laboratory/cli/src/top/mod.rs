@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
                     }
                     Step::Pause => {}
                 }
-                Ok(true)
+                Ok(!matches!(step, Step::Pause) || output::is_read())
             },
         )?;
         is_good = recorded.status.is_none_or(|status| status.success());
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     if let Some(json) = json {
         json.write_json(&document(&mut tally, slack))?;
     }
-    if interval.is_none() {
+    if interval.is_none() || tally.events > 0 {
         screen.print(&text(&mut tally, arguments))?;
     }
     Ok(CheckVerdict::from_passed(is_good))

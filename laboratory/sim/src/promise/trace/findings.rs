@@ -61,11 +61,13 @@ pub struct Kept {
     pub unsure: u64,
 }
 
-/// The CPUs whose missing events may explain a failed check, or [`HIDDEN`].
+/// The CPUs whose missing events may explain a failed check, or [`HIDDEN`] or [`ANY`].
 pub(super) type Witnesses = [Option<u32>; 3];
 
 /// In the place of a CPU: the tasks that the recorder does not see, if there are any.
 pub(super) const HIDDEN: u32 = u32::MAX;
+/// In the place of a CPU: any CPU whose events may be missing.
+pub(super) const ANY: u32 = u32::MAX - 1;
 
 /// All findings of a check.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{COVERED, EARLY, Findings, ROUNDING, Record};
+use super::{ANY, COVERED, EARLY, Findings, ROUNDING, Record};
 use crate::promise::one_migrator;
 use crate::promise::trace::findings::MIGRATOR;
 
@@ -130,7 +130,8 @@ impl Groups {
             _ => None,
         };
         let of = self.idle.keys().copied().find(|other| *other != cpu);
-        to.suspect(COVERED, [Some(cpu), of, None], wrong);
+        // A CPU that seems to be awake may have gone idle unseen.
+        to.suspect(COVERED, [Some(cpu), of, Some(ANY)], wrong);
     }
 
     /// Describes the violation if `cpu` does not run the timers of `owner`.

@@ -17,7 +17,7 @@ pub use record::{Format, Record, lost};
 
 use self::blind::Sight;
 use self::groups::Groups;
-use super::findings::{CONTEXT, COVERED, EARLY, Findings, HIDDEN, LATE, MONOTONIC, TICKS};
+use super::findings::{ANY, CONTEXT, COVERED, EARLY, Findings, HIDDEN, LATE, MONOTONIC, TICKS};
 use super::nanos;
 use super::ticks::Ticks;
 use super::timers::{Armed, Firing, Timers};
@@ -293,9 +293,14 @@ impl Checker {
     /// coarse timer that no other CPU may run.
     fn tick_starts(&mut self, record: &Record<'_>, due: i64, ticked: Option<i64>) {
         let cpu = record.cpu;
+        // A CPU without a timer wakes before its clock wraps, whenever that is.
+        let first = self.timers.first(cpu, false);
+        let waits = record.pid == 0
+            && self.stopped.contains(&cpu)
+            && first.is_none_or(|one| self.began(one).is_none_or(|first| first > due));
         if let (Some(last), Some(tick)) = (ticked, self.tick) {
             let ahead = due.saturating_sub(last);
-            let wrong = (ahead % tick != 0).then(|| {
+            let wrong = (ahead % tick != 0 && !waits).then(|| {
                 format!("the tick of CPU {cpu} goes on {ahead} ns after it, which is no number of ticks of {tick} ns")
             });
             self.findings.suspect(TICKS, [Some(cpu), None, None], wrong);
@@ -543,6 +548,7 @@ impl Checker {
                 || blind.contains(&cpu)
                 || silent.contains(&cpu)
                 || (cpu == HIDDEN && hidden.is_some())
+                || (cpu == ANY && !(blind.is_empty() && silent.is_empty()))
         });
         let mut notes = Vec::new();
         if let Some(name) = hidden {

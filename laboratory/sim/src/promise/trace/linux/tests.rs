@@ -311,6 +311,10 @@ fn what_is_missing_is_said_and_not_judged() {
     let blind = self::report(&text);
     assert!(blind.findings.holds() && blind.findings.unsure() > 0);
     assert!(blind.missing[0].starts_with("CPU 1: the recorder does not see its idle task"));
+    // It may be idle when it seems to be awake.
+    let awake = |text: &str| broken(&text.replace("active=0 migrator=ff", "active=2 migrator=1"));
+    assert!(awake(GOOD).contains(&"covered"));
+    assert!(!awake(&text).contains(&"covered"));
     // The task that starts a timer is not recorded at all.
     let fires = |at: u32| {
         format!(
@@ -323,6 +327,16 @@ fn what_is_missing_is_said_and_not_judged() {
     assert!(hidden.notes.iter().any(|note| {
         note.contains("does not see all tasks: timer 0000000000000033 (timerfd_tmrproc)")
     }));
+}
+
+/// A stopped tick without a timer to wait for ends before the clock wraps, which is no number of ticks.
+#[test]
+fn a_cpu_without_a_timer_sleeps_for_any_time() {
+    let start = " <idle>-0 [000] d..1. 1.013501: hrtimer_start: hrtimer=f0 function=tick_nohz_handler \
+         expires=441820257976 softexpires=441820257976 mode=ABS was_armed=1\n";
+    let stop = " <idle>-0 [000] d..1. 1.013500: tick_stop: success=1 dependency=NONE\n";
+    assert_eq!(broken(&format!("{GOOD}{stop}{start}")), [""; 0]);
+    assert!(broken(&format!("{GOOD}{start}")).contains(&"ticks_in_turn"));
 }
 
 #[test]
