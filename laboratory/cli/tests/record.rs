@@ -125,6 +125,9 @@ fn a_recording_is_verified_and_counted() {
         said.contains("sleep  ") && said.contains("computed from the deadlines"),
         "{said}"
     );
+    let output = place.run(&words("top -- false"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).ends_with("the command failed: exit status: 1\n"));
     let output = place.run(&words("top --json - -- sleep 0.2"));
     let rows = json(&output.stdout)["rows"].clone();
     let rows = rows.as_array().expect("a list");

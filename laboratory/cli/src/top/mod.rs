@@ -25,7 +25,8 @@ use tally::{Row, Tally};
 /// Counts are per second. A task is the one that started the timer; an exact timer is late by the time from the deadline
 /// that was asked for, without its slack, a timer of the wheel by ticks. `irq` counts the timer interrupts whose first
 /// callback it was, `idle` those of them that found the CPU idle, `wake` the tasks that the callbacks woke, `remote` the
-/// expiries on another CPU. Recording takes root, reading a trace does not.
+/// expiries on another CPU. `?` is a task that the trace does not name. With CMD the rows are those of its tasks, and the
+/// interrupts of a CPU are those of all. Recording takes root, reading a trace does not.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -73,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
         .slack
         .map(|slack| i64::try_from(slack.as_nanos()).unwrap_or(i64::MAX));
     let mut tally = Tally::new(slack);
-    let mut is_good = true;
+    let mut failed = None;
     let mut interval = arguments.interval;
     if let Some(trace) = &arguments.trace {
         read(&mut Reader::open(trace)?, &mut tally)?;
@@ -101,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
                 Ok(!matches!(step, Step::Pause) || output::is_read())
             },
         )?;
-        is_good = recorded.status.is_none_or(|status| status.success());
+        failed = recorded.status.filter(|status| !status.success());
     }
     if let Some(json) = json {
         json.write_json(&document(&mut tally, slack))?;
@@ -109,7 +110,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     if interval.is_none() || tally.events > 0 {
         screen.print(&text(&mut tally, arguments))?;
     }
-    Ok(CheckVerdict::from_passed(is_good))
+    if let Some(status) = failed {
+        screen.print(&format!("the command failed: {status}\n"))?;
+    }
+    Ok(CheckVerdict::from_passed(failed.is_none()))
 }
 
 /// Reads a whole trace.
