@@ -90,16 +90,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
                 match step {
                     Step::Began(process) => tally.only(process),
                     Step::Line(line) => tally.take(&String::from_utf8_lossy(line)),
-                    Step::Pause if tally.seconds() >= every => {
-                        if is_live {
-                            screen.print_obeyed(CLEAR)?;
+                    Step::Pause => {
+                        if tally.seconds() >= every {
+                            if is_live {
+                                screen.print_obeyed(CLEAR)?;
+                            }
+                            screen.print(&text(&mut tally, arguments))?;
+                            tally.restart();
                         }
-                        screen.print(&text(&mut tally, arguments))?;
-                        tally.restart();
+                        return Ok(output::is_read());
                     }
-                    Step::Pause => {}
                 }
-                Ok(!matches!(step, Step::Pause) || output::is_read())
+                Ok(true)
             },
         )?;
         failed = recorded.status.filter(|status| !status.success());

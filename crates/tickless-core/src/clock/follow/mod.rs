@@ -25,10 +25,11 @@
 //!
 //! The reference is read between two readings of the counter, so each reading gives an interval for the time. If the
 //! line passes through the interval, the next line continues it; otherwise the next line begins at the nearer end of
-//! the interval. If the thread was interrupted during the reading, the interval is wide, so the reference is read again, a
-//! few times. An interval that is wider than [`WIDTH`] even then does not move the line. So the error at the beginning
-//! of a line is the width of an interval, 55 ns usually and [`WIDTH`] at most. Within a window the error grows by the distance by which the reference can be steered. The sum is
-//! [`ERROR`] at most; if it would be more, each reading reads the reference.
+//! the interval. If the thread was interrupted during the reading, the interval is wide, so the reference is read again,
+//! a few times. An interval that is wider than [`WIDTH`] even then does not move the line. So the error at the beginning
+//! of a line is the width of an interval, 55 ns usually and [`WIDTH`] at most. Within a window the error grows by the
+//! distance by which the reference can be steered. The sum is [`ERROR`] at most; if it would be more, each reading reads
+//! the reference.
 //!
 //! # Cost
 //!

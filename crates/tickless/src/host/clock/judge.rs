@@ -5,8 +5,8 @@
 //! reading that is wide for its distance from the other reading is not used.
 //!
 //! A counter that is refused for its readings ([`is_passing`](Refusal::is_passing)) is measured again after
-//! [`RETRY_AFTER`], after twice that time if it is refused again, and so on for [`RETRIES_DOUBLE`] doublings, because the
-//! causes are temporary: a loaded machine, a clock that is corrected fast, or a machine that slept.
+//! [`RETRY_AFTER`], after twice that time if it is refused again, and so on for [`RETRIES_DOUBLE`] doublings. The causes
+//! are temporary: a loaded machine, a clock that is corrected fast, or a machine that slept.
 
 use std::io::Read as _;
 use std::sync::Mutex;

@@ -293,11 +293,11 @@ impl Checker {
     /// coarse timer that no other CPU may run.
     fn tick_starts(&mut self, record: &Record<'_>, due: i64, ticked: Option<i64>) {
         let cpu = record.cpu;
+        let is_stopped = record.pid == 0 && self.stopped.contains(&cpu);
+        let bucket = is_stopped.then(|| self.timers.first(cpu, false)).flatten();
+        let first = bucket.and_then(|one| Some((one, self.began(one)?)));
         // A CPU without a timer wakes before its clock wraps, whenever that is.
-        let first = self.timers.first(cpu, false);
-        let waits = record.pid == 0
-            && self.stopped.contains(&cpu)
-            && first.is_none_or(|one| self.began(one).is_none_or(|first| first > due));
+        let waits = is_stopped && first.is_none_or(|(_, first)| first > due);
         if let (Some(last), Some(tick)) = (ticked, self.tick) {
             let ahead = due.saturating_sub(last);
             let wrong = (ahead % tick != 0 && !waits).then(|| {
@@ -305,19 +305,16 @@ impl Checker {
             });
             self.findings.suspect(TICKS, [Some(cpu), None, None], wrong);
         }
-        if record.pid == 0 && self.stopped.contains(&cpu) {
-            let bucket = self.timers.first(cpu, false);
-            if let Some((bucket, first)) = bucket.and_then(|one| Some((one, self.began(one)?))) {
-                let latest = first.saturating_add(self.tick.unwrap_or(0));
-                let wrong = (due > latest).then(|| {
-                    format!(
-                        "CPU {cpu} stopped its tick and wakes at {due}, and its own coarse timer is due in jiffy {bucket}, \
-                         at {first}"
-                    )
-                });
-                self.findings
-                    .suspect(COVERED, [Some(cpu), None, None], wrong);
-            }
+        if let Some((bucket, first)) = first {
+            let latest = first.saturating_add(self.tick.unwrap_or(0));
+            let wrong = (due > latest).then(|| {
+                format!(
+                    "CPU {cpu} stopped its tick and wakes at {due}, and its own coarse timer is due in jiffy {bucket}, at \
+                     {first}"
+                )
+            });
+            self.findings
+                .suspect(COVERED, [Some(cpu), None, None], wrong);
         }
     }
 
