@@ -168,12 +168,13 @@ pub(crate) fn poll_with<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) 
 /// Makes futures until the first poll of a future, with `waker`, returns pending: this thread may lose its CPU for as
 /// long as a short sleep lasts.
 pub(crate) fn waiting<F: Future>(make: impl Fn() -> F, waker: &Waker) -> Pin<Box<F>> {
-    loop {
+    for _ in 0..1_000 {
         let mut future = Box::pin(make());
         if poll_with(future.as_mut(), waker).is_pending() {
             return future;
         }
     }
+    panic!("each of 1,000 futures was ready at once: does its deadline lie in the past?");
 }
 
 /// Makes a future and polls it once, as [`waiting`] does, with a waker that does nothing.

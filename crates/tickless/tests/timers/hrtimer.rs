@@ -1,10 +1,9 @@
 //! Tests of raw timers: their start and cancel, the arguments and answers of callbacks, clocks, and drops.
 
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
@@ -227,13 +226,18 @@ fn dropping_waits_for_a_callback_on_another_thread() {
         let theirs = timer.clone();
         let (done, is_done) = mpsc::channel::<()>();
         let (dropped, is_dropped) = mpsc::channel();
+        let ended = Arc::clone(&held.ended);
         let starter = thread::spawn(move || {
             let worker = runs_its_own.then(worker);
             let _ = theirs.as_ref().start(Start::after(Span::ZERO));
             drop(theirs);
             dropped.send(()).expect("the test waits");
             if let Some(worker) = worker {
-                while worker.park().fired == 0 {}
+                // Not until a turn of its own fires it: the expiry thread may still be in a turn for the thread that
+                // had this thread's queue before, and find the timer there.
+                while !ended.load(Ordering::Acquire) {
+                    let _any = worker.park();
+                }
             }
             let _ended = is_done.recv();
         });
@@ -613,12 +617,10 @@ fn a_task_that_is_woken_may_drop_the_timer_with_a_callback_behind_it() {
     // Near, and so far that they come to the queue as a run.
     for far in [ms(1), ms(20), ms(300)] {
         let worker = worker();
-        let deadline = time::Instant::now() + far;
         let dropper = Arc::new(Dropper(Mutex::new(None)));
         let waker = Waker::from(Arc::clone(&dropper));
-        let mut first = Box::pin(time::sleep_until(deadline));
-        let polled = first.as_mut().poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
+        let first = support::waiting(|| time::sleep(far), &waker);
+        let deadline = first.deadline();
         let timer = Box::pin(HrTimer::new(|_: &mut Expired<'_, '_, _>| Restart::No));
         assert_eq!(timer.as_ref().start(deadline), StartOutcome::Started);
         *dropper.0.lock().unwrap() = Some(Box::new(timer));
