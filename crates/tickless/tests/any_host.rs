@@ -295,7 +295,6 @@ mod unsupported {
     use std::io::ErrorKind::Unsupported;
 
     use tickless::clock::{Refusal, time_stamp_counter};
-    use tickless::executor::Preemption;
     use tickless::topology::CpuSet;
     use tickless::{BuildError, Executor, Workers};
 
@@ -320,18 +319,6 @@ mod unsupported {
         assert!(matches!(Driver::new(), Err(StartError::Os(error)) if error.kind() == Unsupported));
         // The thread is as it was.
         drop(Worker::new().expect("the thread is free"));
-    }
-
-    #[test]
-    fn signals_preempt_no_task() {
-        let built = Executor::builder()
-            .workers(1)
-            .preemption(Preemption::Signal)
-            .build();
-        let Err(error) = built.map(drop) else {
-            panic!("there are no signals")
-        };
-        assert!(error.to_string().contains("unsupported"), "{error}");
     }
 
     #[test]

@@ -19,7 +19,6 @@ use rustix::io::retry_on_intr;
 use support::{
     assert_passed, assert_well_done, block_on, ms, process_of_its_own, us, well_done, worker,
 };
-use tickless::executor::Preemption;
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Restart, Setup, Span, Start};
 use tickless::time::{sleep, timeout};
 use tickless::worker::EpollEvents;
@@ -145,25 +144,23 @@ fn an_event_loop_has_its_timers_by_a_faked_clock() {
 #[test]
 fn an_executor_runs_by_a_faked_clock() {
     with_faked_clocks("an_executor_runs_by_a_faked_clock", || {
-        for preemption in [Preemption::Counter, Preemption::Signal] {
-            let builder = Executor::builder().workers(2).preemption(preemption);
-            let executor = builder.build().expect("there is room");
-            executor.block_on(async {
-                let computes = || async {
-                    let start = Instant::now();
-                    while start.elapsed() < ms(20) {
-                        coop::checkpoint().await;
-                    }
-                };
-                let computing: Vec<_> = (0..3).map(|_| tickless::task::spawn(computes())).collect();
-                tickless::task::spawn(use_timers())
-                    .await
-                    .expect("it does not panic");
-                for task in computing {
-                    task.await.expect("it does not panic");
+        let builder = Executor::builder().workers(2);
+        let executor = builder.build().expect("there is room");
+        executor.block_on(async {
+            let computes = || async {
+                let start = Instant::now();
+                while start.elapsed() < ms(20) {
+                    coop::checkpoint().await;
                 }
-            });
-        }
+            };
+            let computing: Vec<_> = (0..3).map(|_| tickless::task::spawn(computes())).collect();
+            tickless::task::spawn(use_timers())
+                .await
+                .expect("it does not panic");
+            for task in computing {
+                task.await.expect("it does not panic");
+            }
+        });
     });
 }
 

@@ -15,7 +15,6 @@ use rustix::event::epoll::{self, CreateFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use support::refuse::refuse;
 use support::{assert_well_done, block_on, ms, process_of_its_own, skip, us, well_done};
-use tickless::executor::Preemption;
 use tickless::executor::io::Async;
 use tickless::time::{sleep, timeout};
 use tickless::worker::EpollEvents;
@@ -312,22 +311,6 @@ fn an_executor_runs_whatever_call_is_refused() {
         || (),
         |()| {
             if let Ok(executor) = Executor::builder().workers(2).build() {
-                use_executor(&executor);
-            }
-        },
-    );
-}
-
-#[test]
-fn an_executor_with_signals_runs_whatever_call_is_refused() {
-    let test = "an_executor_with_signals_runs_whatever_call_is_refused";
-    with_each_call_refused(
-        test,
-        JOINED,
-        || (),
-        |()| {
-            let builder = Executor::builder().workers(2);
-            if let Ok(executor) = builder.preemption(Preemption::Signal).build() {
                 use_executor(&executor);
             }
         },

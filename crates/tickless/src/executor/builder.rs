@@ -6,17 +6,16 @@ use std::time::Duration;
 use tickless_sched::deadline::Bandwidth;
 
 use super::report::Stuck;
-use super::settings::{PanicPolicy, Preemption, Settings};
+use super::settings::{PanicPolicy, Settings};
 use super::shared::{Handle, Shared};
 use super::spec::Slice;
 use super::steal_order::StealOrder;
 use super::{Executor, context, work};
-use crate::host::device::{self, signal};
 use crate::host::isolation::{self, locks::OwnedLocks};
 use crate::host::sys::threads;
 use crate::time::virtual_time::runtime::Others;
 use crate::topology::{CpuSet, Topology};
-use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
+use crate::worker::{BuildError, Builder as WorkersBuilder, Workers};
 
 /// The settings of an executor; [`Executor::builder`] makes them.
 ///
@@ -25,7 +24,6 @@ use crate::worker::{BuildError, Builder as WorkersBuilder, StartError, Workers};
 /// | [`workers`](Self::workers) | one for each CPU that the process may use |
 /// | [`pin`](Self::pin) | workers run where the system puts them |
 /// | [`helped`](Self::helped) | timers of workers that take no turns are fired by the background thread |
-/// | [`preemption`](Self::preemption) | [`Preemption::Counter`] |
 /// | [`hrtick`](Self::hrtick) | on, because this host defers the rearm of its devices |
 /// | [`slice`](Self::slice) | 3 ms |
 /// | [`deadline_hrtick`](Self::deadline_hrtick) | as `hrtick` |
@@ -81,12 +79,6 @@ impl Builder {
     /// knowledge. Default: the background thread fires them.
     pub fn helped(mut self, is_helped: bool) -> Self {
         self.threads = self.threads.helped(is_helped);
-        self
-    }
-
-    /// Selects the way in which a task that computes learns that its slice is over.
-    pub fn preemption(mut self, preemption: Preemption) -> Self {
-        self.settings.preemption = preemption;
         self
     }
 
@@ -159,9 +151,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When the settings do not fit the machine, when the system refuses a thread, a CPU, or with
-    /// [`Preemption::Signal`] a timer, or when the program handles `SIGURG` itself. Everything that was started before
-    /// the error is ended.
+    /// When the settings do not fit the machine, or when the system refuses a thread or a CPU. Everything that was
+    /// started before the error is ended.
     pub fn build(self) -> Result<Executor, BuildError> {
         self.build_drawn(None)
     }
@@ -173,10 +164,6 @@ impl Builder {
     /// See [`build`](Self::build).
     pub(crate) fn build_drawn(self, seed: Option<u64>) -> Result<Executor, BuildError> {
         let count = self.threads.count()?;
-        if self.settings.preemption == Preemption::Signal {
-            signal::probe(device::on_signal)
-                .map_err(|error| BuildError::Start(StartError::Os(error)))?;
-        }
         let mut shared = Shared::new(count, self.settings);
         if let Some(seed) = seed {
             shared.draw_by(seed);

@@ -25,14 +25,13 @@ use crate::time::virtual_time::runtime;
 ///
 /// # Cost
 ///
-/// Two loads; with [`Preemption::Counter`](crate::executor::Preemption::Counter) also a read of the counter and a
-/// comparison.
+/// Two loads, a read of the counter, and a comparison.
 #[inline]
 #[must_use]
 pub fn need_resched() -> bool {
-    let Some(reads_counter) = current::preemption() else {
+    if !current::is_worker() {
         return false;
-    };
+    }
     if current::take_arrived() && check_preempt() {
         return true;
     }
@@ -41,7 +40,7 @@ pub fn need_resched() -> bool {
             return false;
         };
         base.local().resched.is_requested()
-            || reads_counter && device::due_but_coarse(base) <= thread.reading.now_lower()
+            || device::due_but_coarse(base) <= thread.reading.now_lower()
     })
 }
 

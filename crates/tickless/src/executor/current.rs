@@ -27,8 +27,6 @@ pub(crate) struct Current {
     extension: Cell<Extension>,
     /// True if the task was granted an extension: its next poll is no new turn.
     goes_on: Cell<bool>,
-    /// True if checkpoints compare the counter with the deadline of the first timer.
-    reads_counter: Cell<bool>,
     /// The token that identifies the owner to the lock of the worker's queue.
     owner: Cell<Option<Owner>>,
     /// The time at which the poll ended, if the task was accounted then and no next task was picked.
@@ -50,7 +48,6 @@ thread_local! {
             preempted: Cell::new(false),
             extension: Cell::new(Extension::None),
             goes_on: Cell::new(false),
-            reads_counter: Cell::new(false),
             owner: Cell::new(None),
             ended: Cell::new(None),
             next: Cell::new(ManuallyDrop::new(None)),
@@ -145,10 +142,9 @@ impl Current {
 
 /// Makes this thread a worker of the executor from here on, as the owner of its queue's lock; the executor 0 stands for
 /// none.
-pub(crate) fn set_worker(executor: u64, worker: usize, reads_counter: bool, owner: Option<Owner>) {
+pub(crate) fn set_worker(executor: u64, worker: usize, owner: Option<Owner>) {
     CURRENT.with(|current| {
         current.owner.set(owner);
-        current.reads_counter.set(reads_counter);
         current.executor.set(executor);
         current.worker.set(worker);
     });
@@ -246,10 +242,10 @@ pub(crate) fn take_arrived() -> bool {
     CURRENT.with(|current| current.arrived.take())
 }
 
-/// Returns whether checkpoints of this worker read the counter; `None` for a thread that is no worker.
+/// Returns true if this thread is a worker of an executor.
 #[inline]
-pub(crate) fn preemption() -> Option<bool> {
-    CURRENT.with(|current| (current.executor.get() != 0).then(|| current.reads_counter.get()))
+pub(crate) fn is_worker() -> bool {
+    CURRENT.with(|current| current.executor.get() != 0)
 }
 
 /// Returns the token that identifies this worker to the lock of its queue. The token is meaningless to other locks.

@@ -41,8 +41,8 @@
 //! | spawning a task | one allocation, the lock of a queue, an insertion of O(log n) |
 //! | waking a task | the lock of its worker's queue, an insertion; a system call if a worker has to be woken for it |
 //! | a switch | a short hold of the queue's lock, a reading of the clock; for the slice tick usually a comparison |
-//! | a [checkpoint](coop) | two loads, and with [`Preemption::Counter`] a reading of the counter |
-//! | the end of a slice | with [`Preemption::Signal`] a signal and a `timer_settime`, else nothing |
+//! | a [checkpoint](coop) | two loads, and a reading of the counter |
+//! | the end of a slice | nothing |
 //!
 //! # Wakers, signals and forks
 //!
@@ -69,9 +69,9 @@ use std::time::{Duration, Instant};
 pub use builder::Builder;
 pub use join::{JoinError, JoinHandle};
 pub use report::Stuck;
+pub use settings::PanicPolicy;
 #[cfg(feature = "internals")]
 pub use settings::Rounds;
-pub use settings::{PanicPolicy, Preemption};
 use shared::Handle;
 use spec::Spec;
 pub use stats::ExecutorStats;

@@ -10,8 +10,6 @@ use crate::worker::Unparker;
 /// The counts that are read from a base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    pub(crate) device_writes: u64,
-    pub(crate) signals: u64,
     pub(crate) timer_starts: u64,
     pub(crate) in_place: u64,
     pub(crate) filed_early: u64,
@@ -28,11 +26,8 @@ pub(crate) struct Counted {
 impl Counted {
     /// Returns the counts of a worker's base so far.
     fn by(worker: &Unparker) -> Self {
-        let (device_writes, signals) = worker.signal_counts();
         let timers = worker.timer_stats();
         Self {
-            device_writes,
-            signals,
             timer_starts: timers.starts,
             in_place: timers.in_place,
             filed_early: timers.filed_early,
@@ -47,8 +42,6 @@ impl Counted {
     /// Returns the counts since `before`.
     fn since(self, before: Self) -> Self {
         Self {
-            device_writes: self.device_writes - before.device_writes,
-            signals: self.signals - before.signals,
             timer_starts: self.timer_starts - before.timer_starts,
             in_place: self.in_place - before.in_place,
             filed_early: self.filed_early - before.filed_early,

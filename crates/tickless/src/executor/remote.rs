@@ -249,8 +249,6 @@ impl Remote {
         sum.tick_filtered += tick.filtered;
         sum.ticks += tick.fired;
         let base = self.on_base.counted();
-        sum.device_writes += base.device_writes;
-        sum.signals += base.signals;
         sum.timer_starts += base.timer_starts;
         sum.in_place += base.in_place;
         sum.filed_early += base.filed_early;

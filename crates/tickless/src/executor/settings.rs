@@ -13,22 +13,6 @@ use super::spec::Slice;
 use super::stats::Count;
 use crate::host::process::Host;
 
-/// The way in which a task that computes is notified that its slice is over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Preemption {
-    /// Checkpoints compare the processor's counter with the deadline of the worker's first timer. No timer has to be
-    /// programmed; a checkpoint reads the counter.
-    #[default]
-    Counter,
-    /// A POSIX timer of each worker sends the worker a signal (`SIGURG`). The handler of the signal sets a flag, and a
-    /// checkpoint reads the flag. Setting the timer is a system call; deferred and lazy rearming make fewer of them.
-    /// System calls of tasks may be interrupted, and are restarted where the kernel can.
-    ///
-    /// A worker works as with [`Counter`](Self::Counter) if the system refuses to make a timer for it.
-    Signal,
-}
-
 /// The reaction to a panic in a task whose [`JoinHandle`](super::JoinHandle) has been dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -50,7 +34,6 @@ pub(crate) type OnStuck = Box<dyn Fn(&Stuck) + Send + Sync>;
 
 /// The settings of an executor.
 pub(crate) struct Settings {
-    pub(crate) preemption: Preemption,
     pub(crate) hrtick: bool,
     pub(crate) deadline_hrtick: bool,
     /// The limit for the sum of one worker's reservations.
@@ -71,7 +54,6 @@ impl fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Settings")
-            .field("preemption", &self.preemption)
             .field("hrtick", &self.hrtick)
             .field("slice", &self.slice)
             .finish_non_exhaustive()
@@ -122,7 +104,6 @@ impl Settings {
     fn of<P: Platform>() -> Self {
         let worth = Switches::of::<P>();
         Self {
-            preemption: Preemption::default(),
             hrtick: worth.fair,
             deadline_hrtick: worth.deadline,
             deadline_limit: Bandwidth::percent(95),

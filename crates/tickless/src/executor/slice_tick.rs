@@ -94,7 +94,7 @@ impl SliceTick {
         if let (Some(timers), Some(mut slice)) = (&self.timers, queue.fair.slice()) {
             let timer = timers.slice.at(now);
             if let Some(shortest) = queue.classes.shorter_than(job.metadata().class) {
-                slice = slice.at_most(Span::from_nanos(shortest).max(timer.shortest));
+                slice = slice.at_most(Span::from_nanos(shortest));
             }
             // A task is picked with a deadline ahead, so it is never over.
             let _never = (self.hrtick).picked(slice, runnable, Load::NONE, true, timer);
@@ -126,8 +126,7 @@ impl SliceTick {
     }
 
     /// Returns whether the task that yields continues instead of a `schedule()`. If so, its tick is started and the
-    /// device is programmed (FLUSH-7). No signal has to be masked, because the handler of the worker's signal acquires
-    /// no lock.
+    /// device is programmed (FLUSH-7).
     pub(crate) fn extends(&mut self, is_fair: bool, now: Instant) -> bool {
         let (Some(timers), tick) = (&self.timers, &mut self.hrtick) else {
             return false;

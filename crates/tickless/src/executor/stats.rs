@@ -66,17 +66,11 @@ pub struct ExecutorStats {
     pub throttles: u64,
     /// The number of starts of a tick: one at each pick while another task waits.
     pub tick_starts: u64,
-    /// The number of starts of a tick that were skipped, because the tick was queued within 5 µs of the new time. If
-    /// checkpoints compare the counter, a start is also skipped if the tick was queued before the new time; the tick
-    /// then fires early.
+    /// The number of starts of a tick that were skipped, because the tick was queued before the new time, or within
+    /// 5 µs of it; a tick that was queued before fires early.
     pub tick_filtered: u64,
     /// The number of ticks that fired.
     pub ticks: u64,
-    /// The number of calls of `timer_settime`, by which workers set their POSIX timers; only with
-    /// [`Preemption::Signal`](super::Preemption::Signal).
-    pub device_writes: u64,
-    /// The number of signals that these timers sent.
-    pub signals: u64,
     /// The number of starts of timers on the workers, ticks included.
     pub timer_starts: u64,
     /// The number of starts of timers that were already queued.

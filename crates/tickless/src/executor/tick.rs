@@ -6,18 +6,13 @@ use std::pin::Pin;
 
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::{Expired, Restart, Stage};
-use tickless_core::time::{Instant, Monotonic, Span};
+use tickless_core::time::{Instant, Monotonic};
 use tickless_sched::hrtick::{SETUP, SliceTimer};
 
 use crate::callback::hrtimer::{HrTimer, Setup};
 use crate::host::registry::timers;
 use crate::host::thread::{ThreadBase, with_thread};
 use crate::time::virtual_time::clock::outside;
-
-/// The shortest slice that a signal ends because another task has a shorter request. Each end costs system calls and
-/// the signal, some microseconds each on a virtual machine. Tasks with short requests are charged for this too: with 10
-/// us between the signals such a task never again had less than its share, and the ticks took four fifths of the CPU.
-const SIGNALLED: Span = Span::from_micros(100);
 
 /// A callback that requests a hard reschedule: the worker's task yields at its next checkpoint.
 type Callback = Box<dyn FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send>;
@@ -32,27 +27,20 @@ pub(crate) struct TickTimer {
     /// True if the timer is not moved to a later time. It then fires early, and the schedule that follows starts it
     /// again.
     comes_early: bool,
-    /// True if a device fires for the timer, and is not programmed when the tick moves to a later time.
-    may_fire_early: bool,
-    /// The shortest slice that remains when a slice is cut because short requests wait.
-    pub(crate) shortest: Span,
     /// The time that the queue got with the event: a slice begins and ends at the clock reading by which its task is
     /// charged.
     now: Cell<Instant>,
 }
 
 impl TickTimer {
-    /// Makes the timer of the worker on `base`. `has_signals` is true if a signal ends slices; else checkpoints compare
-    /// the counter.
-    pub(crate) fn new(base: &'static ThreadBase, has_signals: bool) -> Self {
+    /// Makes the timer of the worker on `base`.
+    pub(crate) fn new(base: &'static ThreadBase) -> Self {
         // TICK-4: which task is next is not known, so nothing is started.
         let timer = Self::asking(base, SETUP, move || base.local().resched.tick());
         Self {
-            // Where checkpoints compare, a switch that leaves it as it is costs less than one that moves it, and that
-            // it comes early costs one schedule in each slice (TICK-7, TICK-8).
-            comes_early: !has_signals,
-            may_fire_early: has_signals,
-            shortest: if has_signals { SIGNALLED } else { Span::ZERO },
+            // A switch that leaves it as it is costs less than one that moves it, and that it comes early costs one
+            // schedule in each slice (TICK-7, TICK-8).
+            comes_early: true,
             ..timer
         }
     }
@@ -73,8 +61,6 @@ impl TickTimer {
             timer: Box::pin(HrTimer::with_setup(setup, callback)),
             deadline: Cell::new(Instant::ZERO),
             comes_early: false,
-            may_fire_early: false,
-            shortest: Span::ZERO,
             now: Cell::new(Instant::ZERO),
         }
     }
@@ -136,14 +122,10 @@ impl SliceTimer for TickTimer {
         self.base.local().resched.request();
     }
 
-    /// Returns the time at which the base's device fires, if the device may fire early for the tick (LAZY-8).
+    /// Returns `None`: no device interrupts the worker while it computes (LAZY-8).
     #[inline]
     fn fires(&self) -> Option<Instant> {
-        if !self.may_fire_early {
-            return None;
-        }
-        let armed = self.base.armed();
-        (!armed.is_forever()).then_some(armed)
+        None
     }
 
     fn settle(&self) {
@@ -169,6 +151,8 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
+    use tickless_core::time::Span;
+
     use super::*;
     use crate::Worker;
     use crate::host::lifecycle;
@@ -191,51 +175,6 @@ mod tests {
     /// Returns whether the first timer of the base is for `at`.
     fn is_first(base: &ThreadBase, at: Instant) -> bool {
         timers().settle_armed(base.cpu()) == at
-    }
-
-    /// LAZY-8: if a signal ends slices, the scheduler is notified when the device fires, and may program the device
-    /// again.
-    #[test]
-    fn a_device_that_was_left_too_early_can_be_settled() {
-        let thread = thread::spawn(|| {
-            let own = with_thread(lifecycle::enter).expect("there are bases enough");
-            let [earlier, later] = [3, 4].map(in_hours);
-            let signalled = TickTimer::new(own, true);
-            signalled.start(earlier);
-            signalled.start(later);
-            assert_eq!(signalled.fires(), Some(earlier), "it is lazy");
-            signalled.settle();
-            assert_eq!(signalled.fires(), Some(later));
-            drop(signalled);
-            let compared = TickTimer::new(own, false);
-            compared.start(earlier);
-            assert_eq!(compared.fires(), None, "no device fires for it");
-        });
-        thread.join().expect("it does not panic");
-    }
-
-    /// The clocks of the kernel and of the library differ a little, and a POSIX timer that fired is no longer set.
-    #[test]
-    #[cfg_attr(portable_host, ignore = "no POSIX timers")]
-    fn a_signal_that_comes_too_early_has_the_device_set_again() {
-        let thread = thread::spawn(|| {
-            let worker = Worker::new().expect("the thread is free");
-            worker.begin_signals().expect("there are POSIX timers");
-            let tick = TickTimer::new(worker.base(), true);
-            tick.start(in_hours(3));
-            let writes = || worker.unparker().signal_counts().0;
-            let written = writes();
-            worker.base().local().device.signal.note_signal();
-            assert!(worker.take_signalled());
-            assert!(!worker.is_due_behind_signal(), "it is hours away");
-            worker.set_behind_signal();
-            assert_eq!(writes(), written + 1, "it is set again");
-            assert!(!worker.take_signalled());
-            worker.set_behind_signal();
-            assert_eq!(writes(), written + 1, "once");
-            worker.end_signals();
-        });
-        thread.join().expect("it does not panic");
     }
 
     /// TICK-1: a thread that fires no timers of others, whose timers are put on a housekeeper's base.

@@ -23,7 +23,6 @@ use super::job::{discard, run};
 use super::own::{self, OwnWorker};
 use super::remote::Remote;
 use super::scheduler::Scheduler;
-use super::settings::Preemption;
 use super::shared::Handle;
 use super::slice_tick::Timers;
 use super::tick::TickTimer;
@@ -70,7 +69,7 @@ struct Leaves;
 
 impl Drop for Leaves {
     fn drop(&mut self) {
-        current::set_worker(0, 0, false, None);
+        current::set_worker(0, 0, None);
     }
 }
 
@@ -79,13 +78,11 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let settings = &shared.settings;
     let on_base = &shared.places[index].on_base;
     on_base.begin(worker.unparker());
-    let has_signals = settings.preemption == Preemption::Signal && worker.begin_signals().is_ok();
-    let reads_counter = !has_signals;
     let owner = shared.places[index].claim();
-    current::set_worker(shared.id, index, reads_counter, owner);
+    current::set_worker(shared.id, index, owner);
     let leaves = Leaves;
     let timers = Timers {
-        slice: TickTimer::new(worker.base(), has_signals),
+        slice: TickTimer::new(worker.base()),
         bandwidth: TickTimer::other(worker.base()),
     };
     shared.places[index].lock().open(timers, now_lower());
@@ -124,7 +121,6 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 }
                 if shared.is_here() {
                     work.close();
-                    worker.end_signals();
                     on_base.end();
                 } else {
                     // The parent's, which a poll picked that forked.
@@ -215,14 +211,9 @@ impl Loop<'_> {
     fn schedule(&mut self) {
         // The reading that the task before was accounted by, if it waits: one for each switch.
         let now = self.current.take_ended().unwrap_or_else(now_lower);
-        let is_signalled = self.worker.take_signalled();
-        let is_due =
-            is_signalled && self.worker.is_due_behind_signal() || self.worker.is_due_at(now);
+        let is_due = self.worker.is_due_at(now);
         if is_due {
             self.worker.turn_owing(now_lower());
-        }
-        if is_signalled {
-            self.worker.set_behind_signal();
         }
         self.look();
         let balances = self.comparisons.are_due(now);
@@ -260,13 +251,12 @@ impl Loop<'_> {
     }
 
     /// Serves a request to schedule, which may have arrived after the worker's turn and its check: for a new
-    /// descriptor, by a kick, or by the worker's signal. If a signal arrived after the check for signals, the request
-    /// is made once more, because the device that fired is not set.
+    /// descriptor, or by a kick.
     #[cold]
     fn answer(&mut self, now: Instant) {
         runtime::sync();
         self.look();
-        if !self.worker.knows_of_signal() || self.worker.is_due_at(now) {
+        if self.worker.is_due_at(now) {
             self.worker.request_reschedule();
         }
     }
@@ -281,10 +271,6 @@ impl Loop<'_> {
             self.last = task;
             place.counters.switches.add_one();
         }
-        debug_assert!(
-            self.worker.knows_of_signal(),
-            "a signal that the task does not see ends no slice, and none follows it"
-        );
         self.current.begin(task);
         run(job);
         if self.current.was_preempted() {
@@ -415,72 +401,5 @@ impl Loop<'_> {
             }
             left.into_iter().for_each(discard);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::pin::pin;
-    use std::sync::{Arc, Mutex, PoisonError};
-    use std::task::{Poll, Waker};
-
-    use tickless_core::hrtimer::{Restart, Stage};
-
-    use super::*;
-    use crate::Executor;
-    use crate::callback::hrtimer::{HrTimer, Setup};
-    use crate::executor::coop::need_resched;
-    use crate::host::device::on_signal;
-
-    /// Returns whether a task is requested to yield that is picked in the turn in which the signal arrives.
-    fn is_asked_after_a_signal(executor: &Executor) -> bool {
-        let task = executor.spawn(async {
-            let waits: Arc<Mutex<Option<Waker>>> = Arc::default();
-            let woken = Arc::clone(&waits);
-            // Fires in the turn of the round that picks the task, which is where the signal comes.
-            let timer = pin!(HrTimer::with_setup(
-                Setup::new().stage(Stage::Hard),
-                move |_: &mut _| {
-                    on_signal(0);
-                    let waker = woken.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    waker.into_iter().for_each(Waker::wake);
-                    Restart::No
-                }
-            ));
-            let timer = timer.into_ref();
-            let mut is_over = false;
-            poll_fn(|context| {
-                if std::mem::replace(&mut is_over, true) {
-                    return Poll::Ready(need_resched());
-                }
-                *waits.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(context.waker().clone());
-                let _ = timer.start(now_lower().saturating_add(PERIOD));
-                Poll::Pending
-            })
-            .await
-        });
-        executor.block_on(task).expect("it does not panic")
-    }
-
-    /// The signal may arrive at any moment. A signal that arrived after the check for signals, and before the worker
-    /// cleared its request to schedule, was lost with the tick: the next task kept the worker for ever.
-    #[test]
-    #[cfg_attr(portable_host, ignore = "no POSIX timers")]
-    #[cfg_attr(miri, ignore = "POSIX timers")]
-    fn a_signal_that_comes_within_a_round_is_seen_by_the_task_that_is_picked() {
-        let executor = Executor::builder()
-            .workers(1)
-            .preemption(Preemption::Signal)
-            .build()
-            .expect("threads can be started");
-        // Where the worker loses its CPU the timer comes too late for that turn, or another thread fires it. What is
-        // wrong comes each time.
-        let is_asked = (0..20).any(|_| is_asked_after_a_signal(&executor));
-        assert!(
-            is_asked,
-            "nothing would ask for the round that sets the device again"
-        );
     }
 }

@@ -69,7 +69,6 @@ impl<'a> WorkerContext<'a> {
     fn schedules_at(&self, now: Instant) -> bool {
         let local = self.base.local();
         !local.resched.is_requested()
-            && !local.device.signal.is_signalled()
             && device::due(self.base) > now
             && !self.thread.reading.is_behind_line()
     }

@@ -1,6 +1,6 @@
 //! A flag by which other code requests that the running task of a thread yields.
 //!
-//! Any thread and the handler of a signal may set the flag. The thread that owns the flag reads it at its checkpoints
+//! Any thread may set the flag. The thread that owns the flag reads it at its checkpoints
 //! and clears it when it schedules. The flag is a hint: the change that it announces (a queued task, a due timer) is in
 //! the queues, or in a word like "the workers end".
 //!
@@ -30,8 +30,7 @@ impl Resched {
         }
     }
 
-    /// Raises the request. Before the call, the caller has written the change that the request announces. A signal
-    /// handler may call this function.
+    /// Raises the request. Before the call, the caller has written the change that the request announces.
     #[inline]
     pub(crate) fn request(&self) {
         // Release: pairs with the Acquire in `clear`. An exchange, so that the thread that takes back the last of

@@ -204,26 +204,10 @@ impl LocalTimers {
     /// Notes that the worker goes to sleep; returns the time until which it may sleep. The caller calls
     /// [`leave_idle`](Self::leave_idle) after the sleep.
     pub(crate) fn enter_idle(&self) -> CoreInstant {
-        let own = if self.base.local().device.signal.is_on() {
-            // Its device costs a system call. The sleep has a deadline of its own, so the device stays as it is, and an
-            // early signal ends no sleep.
-            self.first_own()
-        } else {
-            timers().settle_armed(self.base.cpu());
-            // Not what the base says: the device may be due for other reasons.
-            device::due_but_coarse(self.base)
-        };
+        timers().settle_armed(self.base.cpu());
+        // Not what the base says: the device may be due for other reasons.
+        let own = device::due_but_coarse(self.base);
         own.min(idle::enter(self.base, own))
-    }
-
-    /// Returns the time at which this worker has something to do, without its wheels and whatever the armed value of
-    /// its device.
-    fn first_own(&self) -> CoreInstant {
-        let due = device::due_but_coarse(self.base);
-        if due <= self.now() {
-            return due;
-        }
-        timers().next_event(self.base.cpu())
     }
 
     /// Removes the worker from the workers that fire each other's timers, or adds it again.

@@ -25,7 +25,6 @@ mod error;
 mod isolate;
 mod local;
 mod schedule;
-mod signals;
 mod worker;
 
 #[cfg(not(any(unix, target_os = "wasi")))]

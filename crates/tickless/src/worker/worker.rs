@@ -119,11 +119,6 @@ impl Unparker {
         self.target.base.local().resched.request();
     }
 
-    /// Returns how often the worker's POSIX timer was set, and how often it fired.
-    pub(crate) fn signal_counts(&self) -> (u64, u64) {
-        self.target.base.local().device.signal.counts()
-    }
-
     /// Returns the counts of the worker's timers.
     pub(crate) fn timer_stats(&self) -> TimerStats {
         timers().stats(self.target.base.cpu())

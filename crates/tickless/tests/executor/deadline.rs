@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickless::executor::Preemption;
 use tickless::task::{self, Deadline, Spec};
 use tickless::{Executor, coop, time};
 
@@ -23,35 +22,32 @@ fn percent(part: u64) -> Deadline {
 }
 
 #[test]
-#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn one_that_computes_for_ever_leaves_the_rest_to_the_others() {
-    for preemption in [Preemption::Counter, Preemption::Signal] {
-        let builder = Executor::builder().workers(1).preemption(preemption);
-        let executor = builder.build().expect("there are threads enough");
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
-        let spec = Spec::new().name("hog").deadline(deadline(
-            Duration::from_micros(500),
-            Duration::from_millis(2),
-        ));
-        let hog = executor.try_spawn_with(spec, async move {
-            while !seen.load(Ordering::Relaxed) {
-                coop::checkpoint().await;
-            }
-        });
-        let hog = hog.expect("there is room");
-        // It has the one worker, before all others, and never waits: only a throttle lets another task run.
-        let other = executor.spawn(async move {
-            for _ in 0..3 {
-                coop::yield_now().await;
-                time::sleep(Duration::from_micros(100)).await;
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-        executor.block_on(other).expect("it ends");
-        executor.block_on(hog).expect("it ends, by a replenishment");
-        assert!(executor.stats().throttles > 0);
-    }
+    let builder = Executor::builder().workers(1);
+    let executor = builder.build().expect("there are threads enough");
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let spec = Spec::new().name("hog").deadline(deadline(
+        Duration::from_micros(500),
+        Duration::from_millis(2),
+    ));
+    let hog = executor.try_spawn_with(spec, async move {
+        while !seen.load(Ordering::Relaxed) {
+            coop::checkpoint().await;
+        }
+    });
+    let hog = hog.expect("there is room");
+    // It has the one worker, before all others, and never waits: only a throttle lets another task run.
+    let other = executor.spawn(async move {
+        for _ in 0..3 {
+            coop::yield_now().await;
+            time::sleep(Duration::from_micros(100)).await;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    executor.block_on(other).expect("it ends");
+    executor.block_on(hog).expect("it ends, by a replenishment");
+    assert!(executor.stats().throttles > 0);
 }
 
 #[test]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tickless::executor::Preemption;
 use tickless::executor::io::Async;
 use tickless::{Executor, coop, task, time};
 
@@ -149,30 +148,28 @@ fn timers_fire_while_a_worker_waits_for_descriptors() {
 
 #[test]
 fn a_worker_that_never_parks_looks_too() {
-    for preemption in [Preemption::Counter, Preemption::Signal] {
-        let builder = Executor::builder().workers(1).preemption(preemption);
-        let executor = builder.build().expect("there are threads enough");
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
-        // Alone with its checkpoints there is no tick that would end its slice.
-        let hog = executor.spawn(async move {
-            while !seen.load(Ordering::Relaxed) {
-                coop::checkpoint().await;
-            }
-        });
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let waits = executor.spawn(async move {
-            let (reader, writer) = pipe();
-            sender.send(writer).expect("the test waits");
-            reader.readable().await.expect("it is watched");
-            stop.store(true, Ordering::Relaxed);
-        });
-        let mut writer = receiver.recv().expect("it begins");
-        std::thread::sleep(Duration::from_millis(2));
-        writer.write_all(b"x").expect("there is room");
-        executor.block_on(waits).expect("it ends");
-        executor.block_on(hog).expect("it ends");
-    }
+    let builder = Executor::builder().workers(1);
+    let executor = builder.build().expect("there are threads enough");
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    // Alone with its checkpoints there is no tick that would end its slice.
+    let hog = executor.spawn(async move {
+        while !seen.load(Ordering::Relaxed) {
+            coop::checkpoint().await;
+        }
+    });
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let waits = executor.spawn(async move {
+        let (reader, writer) = pipe();
+        sender.send(writer).expect("the test waits");
+        reader.readable().await.expect("it is watched");
+        stop.store(true, Ordering::Relaxed);
+    });
+    let mut writer = receiver.recv().expect("it begins");
+    std::thread::sleep(Duration::from_millis(2));
+    writer.write_all(b"x").expect("there is room");
+    executor.block_on(waits).expect("it ends");
+    executor.block_on(hog).expect("it ends");
 }
 
 #[test]

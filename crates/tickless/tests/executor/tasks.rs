@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tickless::executor::{PanicPolicy, Preemption};
+use tickless::executor::PanicPolicy;
 use tickless::task::{self, Slice, Spec, Weight};
 use tickless::{Executor, coop, time};
 
@@ -284,24 +284,21 @@ fn a_shutdown_waits_and_then_cancels() {
 
 /// A task that computes alone has no tick: the request of the shutdown ends it.
 #[test]
-#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn a_shutdown_ends_a_task_that_computes_alone() {
-    for preemption in [Preemption::Counter, Preemption::Signal] {
-        for _ in 0..20 {
-            let builder = Executor::builder().workers(1).preemption(preemption);
-            let executor = builder.build().expect("there are threads enough");
-            let (begun, begins) = mpsc::channel();
-            let task = executor.spawn(async move {
-                begun.send(()).expect("the test waits");
-                loop {
-                    coop::checkpoint().await;
-                }
-            });
-            begins.recv().expect("it begins");
-            assert_eq!(executor.shutdown(Duration::ZERO), 1);
-            let ended: Result<(), _> = executor.block_on(task);
-            assert!(ended.expect_err("it was cancelled").is_cancelled());
-        }
+    for _ in 0..20 {
+        let builder = Executor::builder().workers(1);
+        let executor = builder.build().expect("there are threads enough");
+        let (begun, begins) = mpsc::channel();
+        let task = executor.spawn(async move {
+            begun.send(()).expect("the test waits");
+            loop {
+                coop::checkpoint().await;
+            }
+        });
+        begins.recv().expect("it begins");
+        assert_eq!(executor.shutdown(Duration::ZERO), 1);
+        let ended: Result<(), _> = executor.block_on(task);
+        assert!(ended.expect_err("it was cancelled").is_cancelled());
     }
 }
 
@@ -459,27 +456,21 @@ fn checkpoints_cost_no_turn_where_no_executor_is() {
 }
 
 #[test]
-#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
-fn both_ways_of_preemption_let_a_second_task_run() {
-    for preemption in [Preemption::Counter, Preemption::Signal] {
-        let builder = Executor::builder().workers(1).preemption(preemption);
-        let executor = builder.slice(Duration::from_micros(200)).build();
-        let executor = executor.expect("there are threads enough");
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
-        let hog = executor.spawn(async move {
-            // It computes until the other one had a turn, which takes a preemption.
-            while !seen.load(Ordering::Relaxed) {
-                coop::checkpoint().await;
-            }
-        });
-        let other = executor.spawn(async move { stop.store(true, Ordering::Relaxed) });
-        executor.block_on(hog).expect("it ends");
-        executor.block_on(other).expect("it ends");
-        if preemption == Preemption::Signal {
-            assert!(executor.stats().device_writes > 0);
+fn a_preemption_lets_a_second_task_run() {
+    let builder = Executor::builder().workers(1);
+    let executor = builder.slice(Duration::from_micros(200)).build();
+    let executor = executor.expect("there are threads enough");
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let hog = executor.spawn(async move {
+        // It computes until the other one had a turn, which takes a preemption.
+        while !seen.load(Ordering::Relaxed) {
+            coop::checkpoint().await;
         }
-    }
+    });
+    let other = executor.spawn(async move { stop.store(true, Ordering::Relaxed) });
+    executor.block_on(hog).expect("it ends");
+    executor.block_on(other).expect("it ends");
 }
 
 #[test]
@@ -685,46 +676,43 @@ fn until_asked() {
 }
 
 #[test]
-#[cfg_attr(portable_host, ignore = "no signals on the portable host")]
 fn a_slice_is_extended_once_in_a_section_that_asks_for_it() {
-    for preemption in [Preemption::Counter, Preemption::Signal] {
-        let builder = Executor::builder().workers(1).preemption(preemption);
-        let executor = builder.slice(Duration::from_micros(200)).build();
-        let executor = executor.expect("there are threads enough");
-        let turns = Arc::new(AtomicU32::new(0));
-        let seen = Arc::clone(&turns);
-        let hog = executor.spawn(async move {
-            let more = coop::extend_slice();
+    let builder = Executor::builder().workers(1);
+    let executor = builder.slice(Duration::from_micros(200)).build();
+    let executor = executor.expect("there are threads enough");
+    let turns = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&turns);
+    let hog = executor.spawn(async move {
+        let more = coop::extend_slice();
+        let before = seen.load(Ordering::Relaxed);
+        until_asked();
+        coop::checkpoint().await;
+        assert_eq!(seen.load(Ordering::Relaxed), before, "it goes on");
+        // The tick ends that, and there is no second time; nor one without a wish, or behind the section.
+        let end_of_turn = async || {
             let before = seen.load(Ordering::Relaxed);
-            until_asked();
-            coop::checkpoint().await;
-            assert_eq!(seen.load(Ordering::Relaxed), before, "it goes on");
-            // The tick ends that, and there is no second time; nor one without a wish, or behind the section.
-            let end_of_turn = async || {
-                let before = seen.load(Ordering::Relaxed);
-                while seen.load(Ordering::Relaxed) == before {
-                    until_asked();
-                    coop::checkpoint().await;
-                }
-            };
-            end_of_turn().await;
-            drop(more);
-            end_of_turn().await;
-            drop(coop::extend_slice());
-            end_of_turn().await;
-            seen.store(u32::MAX, Ordering::Relaxed);
-        });
-        let other = executor.spawn(async move {
-            // It has a turn whenever the first one gives way.
-            while turns.load(Ordering::Relaxed) != u32::MAX {
-                turns.fetch_add(1, Ordering::Relaxed);
-                coop::yield_now().await;
+            while seen.load(Ordering::Relaxed) == before {
+                until_asked();
+                coop::checkpoint().await;
             }
-        });
-        executor.block_on(hog).expect("as it should be");
-        executor.block_on(other).expect("it ends");
-        assert_eq!(executor.stats().extensions, 1);
-    }
+        };
+        end_of_turn().await;
+        drop(more);
+        end_of_turn().await;
+        drop(coop::extend_slice());
+        end_of_turn().await;
+        seen.store(u32::MAX, Ordering::Relaxed);
+    });
+    let other = executor.spawn(async move {
+        // It has a turn whenever the first one gives way.
+        while turns.load(Ordering::Relaxed) != u32::MAX {
+            turns.fetch_add(1, Ordering::Relaxed);
+            coop::yield_now().await;
+        }
+    });
+    executor.block_on(hog).expect("as it should be");
+    executor.block_on(other).expect("it ends");
+    assert_eq!(executor.stats().extensions, 1);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use tickless::executor::{PanicPolicy, Preemption};
+use tickless::executor::PanicPolicy;
 use tickless::{Executor, time};
 
 use crate::script;
@@ -19,10 +19,6 @@ fn executor(random: &mut Random) -> Executor {
     let mut builder = Executor::builder()
         .workers(1 + random.index(3))
         .blocking_threads(2);
-    // Drawn on each host, so that a seed draws the same round; the portable host has no signals.
-    if random.one_in(4) && cfg!(not(portable_host)) {
-        builder = builder.preemption(Preemption::Signal);
-    }
     if random.one_in(12) {
         builder = builder.on_panic(PanicPolicy::ShutDown);
     }

@@ -64,7 +64,7 @@ fn a_closed_queue_keeps_the_wakers_of_tasks_that_are_not_over() {
 fn the_timers_of_a_closed_queue_are_dropped_by_who_closes_it() {
     let worker = crate::Worker::new().expect("the thread is free");
     let mut scheduler = scheduler();
-    let timer = || TickTimer::new(worker.base(), false);
+    let timer = || TickTimer::new(worker.base());
     let (slice, bandwidth) = (timer(), timer());
     scheduler.open(Timers { slice, bandwidth }, at(1));
     let (_waited, timers) = scheduler.close();
@@ -167,11 +167,11 @@ fn what_arrives_where_no_task_runs_is_filed_as_of_what_was_told_last() {
 }
 
 /// A queue whose tick is a timer of this thread with a deadline hours ahead: the timer fires where the test says so.
-fn ticking(has_signals: bool) -> Scheduler {
+fn ticking() -> Scheduler {
     let own = with_thread(lifecycle::enter).expect("there are bases enough");
     let mut scheduler = scheduler();
     scheduler.tick.timers = Some(Timers {
-        slice: TickTimer::new(own, has_signals),
+        slice: TickTimer::new(own),
         bandwidth: TickTimer::other(own),
     });
     scheduler
@@ -197,7 +197,7 @@ fn a_task_has_no_longer_because_one_before_it_had() {
     let test = thread::spawn(|| {
         let start = now_lower().saturating_add(Span::from_secs(3_600));
         let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
-        let mut scheduler = ticking(false);
+        let mut scheduler = ticking();
         let _queued = scheduler.wake(job("long", 30_000), start);
         let long = scheduler.pick(start, false).expect("it waits");
         let _queued = scheduler.wake(job("short", 3_000), start);
@@ -237,7 +237,7 @@ fn a_task_that_is_handed_the_worker_has_no_longer_because_the_sleeper_had() {
         let test = thread::spawn(move || {
             let start = now_lower().saturating_add(Span::from_secs(3_600));
             let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
-            let mut scheduler = ticking(false);
+            let mut scheduler = ticking();
             scheduler.running.is_watched = true;
             let weight = Weight::new(heavy * Weight::UNIT.get()).expect("within bounds");
             let _queued = scheduler.wake(weighted(None, 30_000, weight), start);
@@ -273,7 +273,7 @@ fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
         let start = now_lower().saturating_add(Span::from_secs(3_600));
         let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
         let unnamed = |micros| weighted(None, micros, Weight::UNIT);
-        let mut scheduler = ticking(false);
+        let mut scheduler = ticking();
         scheduler.running.is_watched = true;
         let _queued = scheduler.wake(unnamed(3_000), start);
         let short = scheduler.pick(start, false).expect("it waits");
@@ -313,29 +313,27 @@ fn a_task_that_is_woken_from_debt_has_no_longer_because_the_sleeper_had() {
 /// TICK-8: the tick fired before the end of the slice, and the same task is picked once more.
 #[test]
 fn a_task_that_is_picked_again_has_its_tick_again() {
-    for has_signals in [false, true] {
-        let test = thread::spawn(move || {
-            let start = now_lower().saturating_add(Span::from_secs(3_600));
-            let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
-            let mut scheduler = ticking(has_signals);
-            let _queued = scheduler.wake(job("has its share", 3_000), start);
-            let first = scheduler.pick(start, false).expect("it waits");
-            let _queued = scheduler.wake(job("is owed", 3_000), start);
-            assert_eq!(ticks_at(&scheduler), Some(after(3)), "it is alone no more");
-            give_way(&mut scheduler, first, after(3));
-            let owed = scheduler.pick(after(3), false).expect("two wait");
-            assert_eq!(name(&owed), "is owed");
-            assert_eq!(ticks_at(&scheduler), Some(after(6)));
-            give_way(&mut scheduler, owed, after(4));
-            assert_eq!(ticks_at(&scheduler), None, "a schedule follows");
-            let again = scheduler.pick(after(4), false).expect("two wait");
-            assert_eq!(name(&again), "is owed", "it still is");
-            assert_eq!(ticks_at(&scheduler), Some(after(6)), "for what is left");
-            let (waited, _) = scheduler.close();
-            drop((again, waited));
-        });
-        test.join().expect("it does not panic");
-    }
+    let test = thread::spawn(|| {
+        let start = now_lower().saturating_add(Span::from_secs(3_600));
+        let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
+        let mut scheduler = ticking();
+        let _queued = scheduler.wake(job("has its share", 3_000), start);
+        let first = scheduler.pick(start, false).expect("it waits");
+        let _queued = scheduler.wake(job("is owed", 3_000), start);
+        assert_eq!(ticks_at(&scheduler), Some(after(3)), "it is alone no more");
+        give_way(&mut scheduler, first, after(3));
+        let owed = scheduler.pick(after(3), false).expect("two wait");
+        assert_eq!(name(&owed), "is owed");
+        assert_eq!(ticks_at(&scheduler), Some(after(6)));
+        give_way(&mut scheduler, owed, after(4));
+        assert_eq!(ticks_at(&scheduler), None, "a schedule follows");
+        let again = scheduler.pick(after(4), false).expect("two wait");
+        assert_eq!(name(&again), "is owed", "it still is");
+        assert_eq!(ticks_at(&scheduler), Some(after(6)), "for what is left");
+        let (waited, _) = scheduler.close();
+        drop((again, waited));
+    });
+    test.join().expect("it does not panic");
 }
 
 /// The pick enqueues the task that arrived while no task ran, as of the last known time. No slice begins at that time.
@@ -344,7 +342,7 @@ fn the_tick_of_a_picked_task_begins_at_the_pick() {
     let test = thread::spawn(|| {
         let start = now_lower().saturating_add(Span::from_secs(3_600));
         let after = |millis: u64| start.saturating_add(Span::from_millis(millis));
-        let mut scheduler = ticking(true);
+        let mut scheduler = ticking();
         let _queued = scheduler.wake(job("waits", 3_000), start);
         let _queued = scheduler.arrive(job("arrives", 3_000), || unreachable!("no task runs"));
         let picked = scheduler.pick(after(2), false).expect("two wait");

@@ -34,10 +34,7 @@
 //! timeout that is started and cancelled again and again costs the expiry thread one useless wake-up in each period,
 //! not one for each start.
 
-pub(crate) mod signal;
 pub(super) mod state;
-
-use std::ffi::c_int;
 
 use tickless_core::time::Instant;
 
@@ -123,9 +120,7 @@ fn set(base: &ThreadBase) {
             // The thread computes until when it sleeps before it does. The expiry thread finishes what it began when
             // the base was a foreign thread's, and the worker may be asleep.
             let local = base.local();
-            if with_thread(|thread| thread.is_own(base)) {
-                local.device.signal.set(due_but_coarse(base));
-            } else {
+            if !with_thread(|thread| thread.is_own(base)) {
                 local.resched.request();
                 local.parker.unpark();
             }
@@ -212,18 +207,6 @@ pub(crate) fn kick(base: &ThreadBase) {
         ThreadKind::EventLoop => write_timerfd(base, Instant::ZERO),
         ThreadKind::Foreign | ThreadKind::ExpiryThread => wake::wake_for_kicks(),
     }
-}
-
-/// Handles the signal of a worker's timer on this thread. A signal handler: it acquires no lock.
-pub(crate) extern "C" fn on_signal(_: c_int) {
-    with_thread(|thread| {
-        let Some(base) = thread.base() else { return };
-        let local = base.local();
-        if local.device.signal.is_on() {
-            local.device.signal.note_signal();
-            local.resched.request();
-        }
-    });
 }
 
 fn set_timerfd(base: &ThreadBase) {

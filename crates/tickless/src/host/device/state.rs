@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tickless_core::time::Instant;
 
-use super::signal::SignalTimer;
 use crate::host::kick::Kick;
 use crate::host::sleep_protocol::SleepDeadline;
 use crate::host::sys::timers::{self, BorrowedTimer, TimerSlot};
@@ -36,8 +35,6 @@ pub(crate) struct DeviceState {
     pub(crate) kick: Kick,
     /// The timer file descriptor that an event loop watches.
     pub(crate) timerfd: TimerSlot,
-    /// The timer that interrupts a worker of an executor.
-    pub(crate) signal: SignalTimer,
 }
 
 impl DeviceState {
@@ -53,7 +50,6 @@ impl DeviceState {
             left_over: AtomicI64::new(0),
             kick: Kick::new(),
             timerfd: TimerSlot::new(),
-            signal: SignalTimer::new(),
         }
     }
 
@@ -115,7 +111,6 @@ impl DeviceState {
         let is_due = self.programmed() <= now;
         if is_due {
             self.programmed.store(Self::NEVER, Ordering::Relaxed);
-            self.signal.use_up();
         }
         is_due
     }

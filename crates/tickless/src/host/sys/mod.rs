@@ -10,7 +10,6 @@
 //! | [`barriers`] | the barrier that one thread makes all others execute | refuses: locks are not biased |
 //! | [`clocks`] | the monotonic clock and the clocks that can be set | `std::time`; sets are found by polling |
 //! | [`descriptors`] | timer and event descriptors, epoll | refuses |
-//! | [`signals`] | the timer that sends a thread a signal | refuses |
 //! | [`threads`] | the end of a thread, its CPU, its names, a nap | a thread-local; no CPU and no pinning |
 //! | [`timers`] | the timer that an event loop watches | the system's timer, if it is supported; else refuses |
 //! | `events` | the event loop of JavaScript, if there is one | calls back in time |
@@ -27,11 +26,11 @@ mod linux;
 mod portable;
 
 #[cfg(not(portable_host))]
-pub(crate) use linux::{barriers, clocks, descriptors, signals, threads, timers, waiting};
+pub(crate) use linux::{barriers, clocks, descriptors, threads, timers, waiting};
 #[cfg(event_host)]
 pub(crate) use portable::events;
 #[cfg(portable_host)]
-pub(crate) use portable::{barriers, clocks, descriptors, signals, threads, timers, waiting};
+pub(crate) use portable::{barriers, clocks, descriptors, threads, timers, waiting};
 
 /// True if the host uses only the standard library.
 pub(crate) const IS_PORTABLE: bool = cfg!(portable_host);

@@ -3,7 +3,6 @@
 pub(crate) mod barriers;
 pub(crate) mod clocks;
 pub(crate) mod descriptors;
-pub(crate) mod signals;
 pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod waiting;

@@ -7,7 +7,6 @@ pub(crate) mod descriptors;
 #[cfg(event_host)]
 pub(crate) mod events;
 mod native;
-pub(crate) mod signals;
 mod sleeper;
 pub(crate) mod threads;
 pub(crate) mod timers;
