@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use support::{assert_passed, block_on, in_own_process, ms, poll_idly, us, waiting, worker};
 use tickless::executor::JoinHandle;
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
-use tickless::task::{self, Deadline};
+use tickless::task;
 use tickless::time::{self, sleep};
 use tickless::wheel::WheelTimer;
 use tickless::{Executor, Worker, coarse};
@@ -69,9 +69,7 @@ fn spawn_at_exit(executor: &Executor) {
         sleep(ms(1)).await;
         7
     };
-    let reserved = Deadline::new(us(100), ms(50), ms(50)).expect("it makes sense");
-    let mut handles: Vec<_> = (0..20).map(|_| executor.spawn(work())).collect();
-    handles.push(executor.spawn_with(reserved, work()));
+    let handles: Vec<_> = (0..20).map(|_| executor.spawn(work())).collect();
     for handle in handles {
         let result = executor.block_on(handle);
         assert_eq!(result.is_ok(), is_left, "{result:?}");

@@ -3,8 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tickless_sched::deadline::Bandwidth;
-
 use super::report::Stuck;
 use super::settings::{PanicPolicy, Settings};
 use super::shared::{Handle, Shared};
@@ -26,8 +24,6 @@ use crate::worker::{BuildError, Builder as WorkersBuilder, Workers};
 /// | [`helped`](Self::helped) | timers of workers that take no turns are fired by the background thread |
 /// | [`hrtick`](Self::hrtick) | on, because this host defers the rearm of its devices |
 /// | [`slice`](Self::slice) | 3 ms |
-/// | [`deadline_hrtick`](Self::deadline_hrtick) | as `hrtick` |
-/// | [`deadline_limit`](Self::deadline_limit) | 95 % of each worker |
 /// | [`blocking_threads`](Self::blocking_threads) | 64 at most, started when needed |
 /// | [`stuck_after`](Self::stuck_after) | 100 ms |
 /// | [`on_panic`](Self::on_panic) | the other tasks continue |
@@ -86,20 +82,6 @@ impl Builder {
     /// a more urgent task is woken, or when any other timer of its worker is due.
     pub fn hrtick(mut self, on: bool) -> Self {
         self.settings.hrtick = on;
-        self
-    }
-
-    /// Sets whether a timer ends the runtime of tasks with a [`Deadline`](super::task::Deadline) exactly. Without that
-    /// timer, a task that computes overruns its runtime, and waits longer for its next runtime.
-    pub fn deadline_hrtick(mut self, on: bool) -> Self {
-        self.settings.deadline_hrtick = on;
-        self
-    }
-
-    /// Limits the share of each worker that tasks with a [`Deadline`](super::task::Deadline) may reserve, in per cent;
-    /// at most 100. All other tasks share the rest.
-    pub fn deadline_limit(mut self, percent: u32) -> Self {
-        self.settings.deadline_limit = Bandwidth::percent(percent);
         self
     }
 
@@ -210,15 +192,10 @@ mod tests {
 
     /// TICK-3.
     #[test]
-    fn the_ticks_are_those_that_the_builder_was_told() {
-        let told = |fair, deadline| Builder::new().hrtick(fair).deadline_hrtick(deadline);
-        for (fair, deadline) in [(true, true), (true, false), (false, true), (false, false)] {
-            let expected = Switches {
-                fair,
-                deadline,
-                ..Switches::ON
-            };
-            assert_eq!(told(fair, deadline).settings.switches(), expected);
+    fn the_tick_is_as_the_builder_was_told() {
+        for is_on in [true, false] {
+            let expected = if is_on { Switches::ON } else { Switches::OFF };
+            assert_eq!(Builder::new().hrtick(is_on).settings.switches(), expected);
         }
     }
 }

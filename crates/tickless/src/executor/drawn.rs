@@ -101,7 +101,7 @@ impl DrawnQueue {
         }
         let job = ready.swap_remove(draw.below(ready.len()));
         let header = job.metadata();
-        if self.workers > 1 && !header.is_local && header.server().is_none() {
+        if self.workers > 1 && !header.is_local {
             header.set_worker(draw.below(self.workers));
         }
         let drawn = if self.workers > 1 {

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_task::Runnable;
-use tickless_sched::deadline::{DeadlineQueue, Enqueued as Reserved, Rejected};
 use tickless_sched::fair::Enqueued;
 use tickless_sched::{FairQueue, RunTime};
 
@@ -40,20 +39,6 @@ unsafe impl Send for Waiting {}
 
 /// Entry that run queues link.
 pub(crate) type Entity = tickless_sched::Entity<Waiting>;
-
-/// Entry that run queues link for a task of the deadline class.
-pub(crate) type Server = tickless_sched::deadline::Server<Waiting>;
-
-/// The terms of a task in addition to its share.
-#[derive(Debug)]
-pub(crate) enum Terms {
-    /// The task has only a share: it is of the fair class.
-    Share,
-    /// The task has a reservation on its worker. The server is boxed, because most tasks have none.
-    Reservation(Pin<Box<Server>>),
-    /// The task is never polled, because no worker can admit its reservation.
-    Rejected(Box<Rejected>),
-}
 
 /// The origin of a task, for reports.
 #[derive(Clone, Debug)]
@@ -99,7 +84,6 @@ pub(crate) struct Header {
     pub(crate) is_local: bool,
     /// The class of the task's requests.
     pub(crate) class: u8,
-    pub(crate) terms: Terms,
     pub(crate) origin: Origin,
 }
 
@@ -112,7 +96,6 @@ impl Header {
         is_local: bool,
         entity: Entity,
         class: u8,
-        terms: Terms,
         origin: Origin,
     ) -> Self {
         Self {
@@ -123,7 +106,6 @@ impl Header {
             listing: Listing::new(),
             is_local,
             class,
-            terms,
             origin,
         }
     }
@@ -132,23 +114,6 @@ impl Header {
     #[inline]
     pub(crate) const fn keeper(&self) -> &Arc<dyn Keeper> {
         &self.keeper
-    }
-
-    /// Returns the account of the task's reservation, if the task is of the deadline class.
-    #[inline]
-    pub(crate) fn server(&self) -> Option<Pin<&Server>> {
-        match &self.terms {
-            Terms::Reservation(server) => Some(server.as_ref()),
-            Terms::Share | Terms::Rejected(_) => None,
-        }
-    }
-
-    /// Returns the reason why the task was refused, if it requested a reservation that no worker could admit.
-    pub(crate) fn rejected(&self) -> Option<Rejected> {
-        match &self.terms {
-            Terms::Rejected(rejected) => Some(**rejected),
-            Terms::Share | Terms::Reservation(_) => None,
-        }
     }
 
     /// Returns the address of the header, which identifies the task. The address is never followed.
@@ -234,23 +199,6 @@ pub(crate) fn hand_over_in_debt(
     // SAFETY: Cell Invariant: as in `hand_over`.
     let entity = unsafe { Pin::new_unchecked(&job.metadata().entity) };
     queue.hand_over_in_debt(from, entity, woken, now)
-}
-
-/// Works as [`enqueue`], for a task with a reservation. Returns `None` also for a task without a reservation.
-pub(crate) fn enqueue_reserved(
-    queue: &mut DeadlineQueue<Waiting>,
-    job: Job,
-    now: RunTime,
-) -> Option<Reserved> {
-    let server = NonNull::from(job.metadata().server()?.get_ref());
-    // SAFETY: Cell Invariant: the cell is there as long as `job`, which the queue keeps in the server itself or
-    // returns, and the header in it owns the server; so it outlives this reference.
-    let server = unsafe { server.as_ref() };
-    // SAFETY: it was pinned in its box before.
-    let server = unsafe { Pin::new_unchecked(server) };
-    let queued = queue.enqueue(server, Waiting(job), now);
-    debug_assert!(queued.is_ok(), "a task is in one queue: {queued:?}");
-    queued.ok()
 }
 
 /// The header of the cell in which a future is stored. It is a part of that future, and is not moved out of it.

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use async_task::Task;
-use tickless_sched::deadline::Rejected;
 
 use super::current;
 use super::header::Header;
@@ -78,11 +77,6 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Returns the reason why the task was not admitted, if no worker had enough free bandwidth for its reservation.
-    pub(crate) fn rejected(&self) -> Option<Rejected> {
-        self.task.as_ref()?.metadata().rejected()
-    }
-
     /// Returns true if the task has finished, so that waiting for it ends at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -97,10 +91,9 @@ impl<T> JoinHandle<T> {
     /// Returns the error that says why the task has no result.
     #[cold]
     fn error(&self, ended: Ended) -> JoinError {
-        JoinError(match (ended, self.rejected()) {
-            (Ended::Panicked(payload), _) => Why::Panicked(Mutex::new(payload)),
-            (Ended::Cancelled, Some(rejected)) => Why::Rejected(rejected),
-            (Ended::Cancelled, None) => Why::Cancelled,
+        JoinError(match ended {
+            Ended::Panicked(payload) => Why::Panicked(Mutex::new(payload)),
+            Ended::Cancelled => Why::Cancelled,
         })
     }
 
@@ -160,7 +153,6 @@ enum Why {
     // A mutex, so that the error can be shared: the payload of a panic need not be.
     Panicked(Mutex<Payload>),
     Cancelled,
-    Rejected(Rejected),
 }
 
 impl JoinError {
@@ -175,16 +167,6 @@ impl JoinError {
     #[must_use]
     pub const fn is_panic(&self) -> bool {
         matches!(self.0, Why::Panicked(_))
-    }
-
-    /// Returns the requested bandwidth and the bandwidth that was free, if the task was never polled because no worker
-    /// had enough free bandwidth for its [`Deadline`](super::task::Deadline).
-    #[must_use]
-    pub const fn rejected(&self) -> Option<Rejected> {
-        match self.0 {
-            Why::Rejected(rejected) => Some(rejected),
-            Why::Panicked(_) | Why::Cancelled => None,
-        }
     }
 
     /// Returns the payload of the panic, for [`std::panic::resume_unwind`], or this error if the task did not panic.
@@ -221,9 +203,6 @@ impl fmt::Display for JoinError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0, self.message()) {
             (Why::Cancelled, _) => formatter.write_str("the task was cancelled"),
-            (Why::Rejected(rejected), _) => {
-                write!(formatter, "no worker has room for the task: {rejected}")
-            }
             (Why::Panicked(_), Some(message)) => write!(formatter, "the task panicked: {message}"),
             (Why::Panicked(_), None) => formatter.write_str("the task panicked"),
         }

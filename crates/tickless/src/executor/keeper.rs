@@ -63,10 +63,6 @@ impl Keeper for Shared {
         {
             waker = self.places[home].lock().tasks.delist(slot);
         }
-        if let Some(server) = header.server() {
-            // Always queued there, and by now in no queue.
-            self.places[header.worker()].with(|it| it.queue.deadlines.dismiss(server));
-        }
         if header.is_local {
             self.places[header.worker()].remove_local();
         }
@@ -95,13 +91,6 @@ impl Keeper for Shared {
             if let Some(waker) = waker {
                 waker.wake();
             }
-        }
-        let worker = header.worker();
-        if header.server().is_some()
-            && self.places[worker].with(|scheduler| scheduler.end(header, now_lower()))
-        {
-            self.places[worker].preempt();
-            self.places[worker].unpark();
         }
     }
 }

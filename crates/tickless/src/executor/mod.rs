@@ -27,9 +27,6 @@
 //! from a single queue: on two workers, three equal tasks that compute get two thirds of a worker each. A task that is
 //! entitled to more than one worker gets one worker.
 //!
-//! A task with a [`Deadline`](task::Deadline) gets its reserved runtime in each period, before all tasks without a
-//! deadline, and no more than that. The executor admits the task only if the executor can keep the reservation.
-//!
 //! A task runs until it waits, or until a [checkpoint](coop) finds that another task should run. A task that computes
 //! without a checkpoint keeps its worker: the executor [reports](Builder::on_stuck) the task, other workers pull the
 //! other tasks of this worker, and the timers of other workers still fire.
@@ -86,8 +83,6 @@ mod classes;
 mod context;
 pub mod coop;
 mod current;
-mod deadline;
-mod deadlines;
 mod drawn;
 mod drawn_context;
 mod header;
@@ -100,14 +95,12 @@ mod join;
 mod keeper;
 mod lifetime;
 mod listing;
-mod on_base;
 #[cfg(feature = "macros")]
 pub(crate) mod on_thread;
 mod own;
 mod polled;
 mod remote;
 mod report;
-mod reserve;
 mod run_queue;
 mod running;
 mod scheduler;
@@ -188,11 +181,7 @@ impl Executor {
         )
     }
 
-    /// Spawns a task with a [`Weight`](task::Weight), a [`Slice`](task::Slice), a [`Deadline`](task::Deadline), or a
-    /// [`Spec`] of several.
-    ///
-    /// A task is never polled if no worker has enough free bandwidth for its deadline, and [its handle returns an
-    /// error](JoinError::rejected); [`try_spawn_with`](Self::try_spawn_with) returns the error at once.
+    /// Spawns a task with a [`Weight`](task::Weight), a [`Slice`](task::Slice), or a [`Spec`] of both.
     #[track_caller]
     pub fn spawn_with<F>(&self, spec: impl Into<Spec>, future: F) -> JoinHandle<F::Output>
     where
@@ -205,35 +194,6 @@ impl Executor {
             Location::caller(),
             future,
         )
-    }
-
-    /// Spawns a task with a [`Deadline`](task::Deadline), or returns an error if no worker can keep the deadline.
-    ///
-    /// The task is admitted to the worker with the most free bandwidth, and stays on that worker. That worker must have
-    /// enough free bandwidth for the whole reservation: two tasks of 60 % need two workers.
-    ///
-    /// # Errors
-    ///
-    /// If no worker has enough free bandwidth. The error holds the requested bandwidth, the admitted bandwidth of the
-    /// worker with the most free bandwidth, and [the limit](Builder::deadline_limit). The future is dropped. The same
-    /// task may be admitted later, when another task has finished.
-    #[track_caller]
-    pub fn try_spawn_with<F>(
-        &self,
-        spec: impl Into<Spec>,
-        future: F,
-    ) -> Result<JoinHandle<F::Output>, task::Rejected>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let spawned = spawn::spawn(
-            Arc::clone(&self.shared),
-            spec.into(),
-            Location::caller(),
-            future,
-        );
-        spawned.rejected().map_or(Ok(spawned), Err)
     }
 
     /// Runs `function`, which may block, on a thread of the executor's pool.
@@ -321,7 +281,8 @@ impl Executor {
         }
     }
 
-    /// Returns the counters of the executor; in the child of a fork they are zero.
+    /// Returns the counters of the executor; in the child of a fork they are zero. [`metrics`](crate::metrics) has the
+    /// counters of each worker's timers.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         self.shared.stats()

@@ -7,13 +7,11 @@ use std::task::Waker;
 use tickless_core::time::Instant;
 use tickless_link::bias::{BiasedLock, Owner};
 use tickless_link::lock::{Guard, Lock};
-use tickless_sched::deadline::Bandwidth;
 use tickless_sched::hrtick::Switches;
 
 use super::current;
 use super::header::{Header, Job};
 use super::job::{discard, ends_here};
-use super::on_base::OnBase;
 use super::run_queue::Queued;
 use super::scheduler::Scheduler;
 use super::stats::{Counters, ExecutorStats};
@@ -34,7 +32,6 @@ pub(crate) struct Remote {
     /// The handle that wakes the worker; set before the executor is returned to its user.
     pub(crate) unparker: OnceLock<Unparker>,
     pub(crate) counters: Counters,
-    pub(crate) on_base: OnBase,
     /// The number of local tasks of the worker that have not finished. Only the worker's thread writes it.
     locals: AtomicUsize,
     /// True if the worker's thread executes the exit handlers of the process, from which it does not return. Set by
@@ -43,13 +40,12 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    pub(crate) fn new(switches: Switches, limit: Bandwidth) -> Self {
+    pub(crate) fn new(switches: Switches) -> Self {
         Self {
-            scheduler: Lock::new(BiasedLock::new(), Scheduler::new(switches, limit)),
+            scheduler: Lock::new(BiasedLock::new(), Scheduler::new(switches)),
             waiting: AtomicUsize::new(0),
             unparker: OnceLock::new(),
             counters: Counters::default(),
-            on_base: OnBase::default(),
             locals: AtomicUsize::new(0),
             exits: AtomicBool::new(false),
         }
@@ -230,8 +226,8 @@ impl Remote {
         }
     }
 
-    /// Adds the counts of the worker to `sum`. Returns the number of timers that left the worker's queue or are queued.
-    pub(crate) fn add_to(&self, sum: &mut ExecutorStats) -> u64 {
+    /// Adds the counts of the worker to `sum`.
+    pub(crate) fn add_to(&self, sum: &mut ExecutorStats) {
         let counters = &self.counters;
         sum.polls += counters.polls.get();
         sum.switches += counters.switches.get();
@@ -242,20 +238,11 @@ impl Remote {
         let scheduler = self.lock();
         let tick = scheduler.tick.hrtick.stats();
         sum.stolen += scheduler.clock.total().into();
-        sum.throttles += scheduler.queue.deadlines.throttles();
         sum.extensions += scheduler.tick.extensions;
         drop(scheduler);
         sum.tick_starts += tick.asked;
         sum.tick_filtered += tick.filtered;
         sum.ticks += tick.fired;
-        let base = self.on_base.counted();
-        sum.timer_starts += base.timer_starts;
-        sum.in_place += base.in_place;
-        sum.filed_early += base.filed_early;
-        sum.far_in_slot += base.far_in_slot;
-        sum.interrupts += base.interrupts;
-        sum.spurious += base.spurious;
-        base.timer_ends + base.queued
     }
 }
 

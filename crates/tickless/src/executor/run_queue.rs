@@ -6,12 +6,10 @@
 use std::pin::Pin;
 
 use tickless_core::time::Instant;
-use tickless_sched::deadline::Bandwidth;
 use tickless_sched::fair::Standing;
 use tickless_sched::{FairQueue, RunTime};
 
 use super::classes::Classes;
-use super::deadlines::Deadlines;
 use super::header::{self, Entity, Header, Job, Waiting};
 
 /// The number of tasks that one rebalancing step moves.
@@ -50,8 +48,6 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct RunQueue {
     pub(super) fair: FairQueue<Waiting>,
-    /// The tasks with deadlines, which are picked before all others.
-    pub(super) deadlines: Deadlines,
     /// The task that the worker woke last. The worker enqueues it before any other operation on the queue, unless it is
     /// picked at once.
     lifo: Option<LifoSlot>,
@@ -67,10 +63,9 @@ pub(crate) struct RunQueue {
 }
 
 impl RunQueue {
-    pub(crate) fn new(limit: Bandwidth) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             fair: FairQueue::default(),
-            deadlines: Deadlines::new(limit),
             lifo: None,
             held: None,
             local: 0,
@@ -87,12 +82,12 @@ impl RunQueue {
 
     /// Returns the number of waiting tasks.
     pub(crate) fn waiting(&self) -> usize {
-        self.fair.waiting() + usize::from(self.lifo.is_some()) + self.deadlines.waiting()
+        self.fair.waiting() + usize::from(self.lifo.is_some())
     }
 
     /// Returns whether the queue has work for the worker.
     pub(crate) fn has_work(&self) -> bool {
-        self.waiting() > 0 || self.deadlines.owes_timer()
+        self.waiting() > 0
     }
 
     /// Returns the number of waiting tasks that may move to another worker.
@@ -127,11 +122,7 @@ impl RunQueue {
     /// number of waiting tasks then. In any other case changes nothing and returns the task.
     #[inline(always)]
     pub(crate) fn try_set_lifo(&mut self, job: Job, at: Instant) -> Result<usize, Job> {
-        if self.is_closed()
-            || self.lifo.is_some()
-            || !self.deadlines.is_empty()
-            || job.metadata().server().is_some()
-        {
+        if self.is_closed() || self.lifo.is_some() {
             return Err(job);
         }
         self.set_lifo(job, at);
@@ -150,21 +141,21 @@ impl RunQueue {
         self.lifo.as_ref().map(|slot| slot.at)
     }
 
-    /// Queues a task of the fair class. Returns true if the running task should yield.
+    /// Queues a task. Returns true if the running task should yield.
     #[inline]
     pub(crate) fn enqueue(&mut self, job: Job, now: RunTime) -> bool {
         self.begins_to_wait(job.metadata());
         let queued = header::enqueue(&mut self.fair, job, now);
-        queued.is_some_and(|queued| queued.preempts) && !self.deadlines.is_running()
+        queued.is_some_and(|queued| queued.preempts)
     }
 
-    /// Returns whether a task of the fair class can be picked without any other work before.
+    /// Returns whether a task can be picked without any other work before.
     #[inline(always)]
     pub(crate) fn picks_at_once(&self) -> bool {
-        self.deadlines.is_empty() && self.held.is_none()
+        self.held.is_none()
     }
 
-    /// Removes the next task of the fair class from the queue and returns it.
+    /// Removes the next task from the queue and returns it.
     #[inline(always)]
     pub(crate) fn pick(&mut self, now: RunTime) -> Option<Job> {
         let Waiting(job) = self.fair.pick(now)?;
@@ -215,14 +206,14 @@ impl RunQueue {
         Some(job)
     }
 
-    /// Returns the standing of the fair class's tasks, if the class has any, and whether the class was empty for a time
-    /// since the last [comparison](Self::shift).
+    /// Returns the standing of the tasks, if there are any, and whether the queue was empty for a time since the last
+    /// [comparison](Self::shift).
     pub(crate) fn standing(&mut self, now: RunTime) -> Option<(Standing, bool)> {
         let standing = self.fair.standing(now);
         (!self.is_closed() && !standing.is_empty()).then_some((standing, self.was_empty))
     }
 
-    /// Records that the tasks of the fair class were compared with those of other queues, and moves their standing from
+    /// Records that the tasks were compared with those of other queues, and moves their standing from
     /// `from` to `to`.
     pub(crate) fn shift(&mut self, from: Standing, to: Standing) {
         self.was_empty = false;
@@ -246,8 +237,7 @@ impl RunQueue {
         self.state = State::Closed { left: Vec::new() };
         self.local = 0;
         self.classes = Classes::default();
-        let mut waited = self.deadlines.close();
-        waited.extend(self.held.take());
+        let mut waited: Vec<Job> = self.held.take().into_iter().collect();
         waited.extend(self.lifo.take().map(|slot| slot.job));
         // Tasks that sleep and owe time are let go on the way, so no task is dropped with the queue, under its lock.
         waited.extend(std::iter::from_fn(|| {

@@ -10,16 +10,16 @@ use std::task::Waker;
 use tickless_core::event::Flush;
 use tickless_core::time::Instant;
 use tickless_sched::RunTime;
-use tickless_sched::deadline::Bandwidth;
 use tickless_sched::fair::Standing;
 use tickless_sched::hrtick::{Decision, Switches};
 
-use super::header::{Entity, Header, Job, Server};
+use super::header::{Entity, Job};
 use super::run_queue::{LifoSlot, Queued, RunQueue};
 use super::running::Running;
-use super::slice_tick::{SliceTick, Timers};
+use super::slice_tick::SliceTick;
 use super::steal_clock::StealClock;
 use super::task_list::TaskList;
+use super::tick::TickTimer;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -37,9 +37,9 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    pub(crate) fn new(switches: Switches, limit: Bandwidth) -> Self {
+    pub(crate) fn new(switches: Switches) -> Self {
         Self {
-            queue: RunQueue::new(limit),
+            queue: RunQueue::new(),
             clock: StealClock::nothing(),
             tick: SliceTick::new(switches),
             running: Running::default(),
@@ -49,8 +49,8 @@ impl Scheduler {
     }
 
     /// Opens the queue when the worker begins.
-    pub(crate) fn open(&mut self, timers: Timers, now: Instant) {
-        self.tick.timers = Some(timers);
+    pub(crate) fn open(&mut self, timer: TickTimer, now: Instant) {
+        self.tick.timer = Some(timer);
         self.clock = StealClock::open(now);
     }
 
@@ -87,11 +87,8 @@ impl Scheduler {
     ///
     /// The clock is not read if no task runs that could be charged until now.
     pub(crate) fn arrive(&mut self, job: Job, now: impl FnOnce() -> Instant) -> Queued {
-        if job.metadata().server().is_some() {
-            return self.wake(job, now());
-        }
         self.file_arrival();
-        let at = if self.queue.fair.is_running() || self.queue.deadlines.is_running() {
+        let at = if self.queue.fair.is_running() {
             now()
         } else {
             self.clock.updated_at
@@ -121,54 +118,18 @@ impl Scheduler {
     /// Queues a task that is new, was woken, was moved from another worker, or yielded.
     pub(crate) fn wake(&mut self, job: Job, now: Instant) -> Queued {
         self.file_arrival();
-        let preempts = if job.metadata().server().is_some() {
-            self.wake_reserved(job, now)
-        } else {
-            self.file(job, now) | std::mem::take(&mut self.need_resched)
-        };
+        let preempts = self.file(job, now) | std::mem::take(&mut self.need_resched);
         Queued {
             preempts,
             waiting: self.queue.waiting(),
         }
     }
 
-    /// Queues a task of the fair class. Returns true if the running task should yield.
+    /// Queues a task. Returns true if the running task should yield.
     fn file(&mut self, job: Job, now: Instant) -> bool {
         let run_time = self.run_time(now);
         let preempts = self.queue.enqueue(job, run_time);
         preempts | self.tick.enqueued(&self.queue.fair, now)
-    }
-
-    /// Queues a task with a deadline. Returns true if the running task should yield.
-    #[cold]
-    fn wake_reserved(&mut self, job: Job, now: Instant) -> bool {
-        let run_time = self.run_time(now);
-        let deadlines = &mut self.queue.deadlines;
-        let preempts = deadlines.enqueue(job, run_time);
-        let preempts = preempts.is_some_and(|queued| queued.preempts);
-        if !deadlines.owes_timer() {
-            return preempts;
-        }
-        if !self.tick.is_own() {
-            // The worker starts it when it picks next, which it is asked for.
-            return true;
-        }
-        self.tick.start_bandwidth(deadlines, now, run_time);
-        preempts
-    }
-
-    /// Ends the wait of an aborted task for runtime. Returns true if the task waited for runtime; the worker has to be
-    /// notified then.
-    pub(crate) fn end(&mut self, header: &Header, now: Instant) -> bool {
-        let run_time = self.run_time(now);
-        self.queue.deadlines.end(header, run_time)
-    }
-
-    /// Works as [`sleep`](Self::sleep), for a task with a deadline.
-    #[cold]
-    pub(crate) fn sleep_reserved(&mut self, server: Pin<&Server>, now: Instant) {
-        let run_time = self.run_time(now);
-        self.queue.deadlines.sleep(server, run_time);
     }
 
     /// Puts the running task to sleep, which waits for something; `entity` is the entity of that task.
@@ -262,7 +223,7 @@ impl Scheduler {
         self.running.begin(job, now)
     }
 
-    /// Starts the tick for a picked task of the fair class, if another task waits.
+    /// Starts the tick for a picked task, if another task waits.
     #[inline(always)]
     fn start_tick(&mut self, job: &Job, now: Instant) {
         let runnable = self.queue.fair.runnable();
@@ -276,7 +237,6 @@ impl Scheduler {
         self.file_arrival();
         let run_time = self.run_time(now);
         self.queue.fair.retire(run_time);
-        self.queue.deadlines.finish(run_time);
     }
 
     /// Returns the held task if it continues; else queues it.
@@ -284,8 +244,7 @@ impl Scheduler {
     fn go_on(&mut self, now: Instant) -> Option<Job> {
         self.file_arrival();
         let job = self.queue.held.take()?;
-        let is_fair = !self.queue.deadlines.is_running();
-        if self.tick.extends(is_fair, self.clock.updated_at) {
+        if self.tick.extends(self.clock.updated_at) {
             return Some(job);
         }
         let _pick_follows = self.wake(job, now);
@@ -295,7 +254,7 @@ impl Scheduler {
     /// Returns the task that is polled next, after starting its tick (`schedule()`). Also programs the device if the
     /// turn before deferred its rearm to this call (spec ). Called by the worker.
     pub(crate) fn pick(&mut self, now: Instant, owes: bool) -> Option<Job> {
-        (self.tick).count_fired(!self.queue.deadlines.is_running());
+        self.tick.count_fired();
         if self.queue.held.is_some()
             && let Some(job) = self.go_on(now)
         {
@@ -303,15 +262,7 @@ impl Scheduler {
         }
         self.tick.hrtick.begin_batch(owes);
         let run_time = self.run_time(now);
-        let (job, left) = match self.queue.deadlines.pick(run_time) {
-            None => (self.pick_fair(now, run_time), None),
-            Some((job, left)) => {
-                // The fair class waits, from here on.
-                self.file_arrival();
-                self.queue.fair.retire(run_time);
-                (Some(job), left)
-            }
-        };
+        let job = self.pick_next(now, run_time);
         let (decision, place) = match &job {
             Some(job) if self.begin(job, now) => (Decision::Keep, Flush::SameTask),
             Some(_) => (Decision::Keep, Flush::Switched),
@@ -321,22 +272,18 @@ impl Scheduler {
                 (Decision::CancelIfIdle, Flush::TurnEnd)
             }
         };
-        (self.tick).start_bandwidth(&mut self.queue.deadlines, now, run_time);
-        match (&job, left) {
-            (_, Some(left)) => self.tick.start_deadline(left, now),
-            (Some(job), None) => self.start_tick(job, now),
-            (None, None) => {}
+        if let Some(job) = &job {
+            self.start_tick(job, now);
         }
-        if let Some(timers) = &self.tick.timers {
-            (self.tick.hrtick).end_batch(decision, place, timers.slice.at(now));
+        if let Some(timer) = &self.tick.timer {
+            (self.tick.hrtick).end_batch(decision, place, timer.at(now));
         }
         job
     }
 
-    /// Returns the next task of the fair class. The task that ran has finished if it was neither queued nor put to
-    /// sleep.
+    /// Returns the next task. The task that ran has finished if it was neither queued nor put to sleep.
     #[inline]
-    fn pick_fair(&mut self, now: Instant, run_time: RunTime) -> Option<Job> {
+    fn pick_next(&mut self, now: Instant, run_time: RunTime) -> Option<Job> {
         let handed = self.hand_over(None, now);
         handed.or_else(|| {
             self.file_arrival();
@@ -351,7 +298,7 @@ impl Scheduler {
         self.queue.steal(run_time)
     }
 
-    /// Returns the [standing](RunQueue::standing) of the fair class's tasks.
+    /// Returns the [standing](RunQueue::standing) of the tasks.
     pub(crate) fn standing(&mut self, now: Instant) -> Option<(Standing, bool)> {
         self.file_arrival();
         let run_time = self.run_time(now);
@@ -364,10 +311,10 @@ impl Scheduler {
         self.queue.give_for(to, run_time)
     }
 
-    /// Closes the queue. Returns the tasks that waited in the queue, and the timers. The caller drops all of them
-    /// without the lock: the drop of a timer waits for its callback, which another thread may execute in a turn that
+    /// Closes the queue. Returns the tasks that waited in the queue, and the timer. The caller drops all of them
+    /// without the lock: the drop of the timer waits for its callback, which another thread may execute in a turn that
     /// wakes a task of this queue.
-    pub(crate) fn close(&mut self) -> (Vec<Job>, Option<Timers>) {
+    pub(crate) fn close(&mut self) -> (Vec<Job>, Option<TickTimer>) {
         self.running.task = None;
         (self.queue.close(), self.tick.close())
     }

@@ -5,7 +5,6 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tickless_core::platform::Platform;
-use tickless_sched::deadline::Bandwidth;
 use tickless_sched::hrtick::Switches;
 
 use super::report::Stuck;
@@ -35,9 +34,6 @@ pub(crate) type OnStuck = Box<dyn Fn(&Stuck) + Send + Sync>;
 /// The settings of an executor.
 pub(crate) struct Settings {
     pub(crate) hrtick: bool,
-    pub(crate) deadline_hrtick: bool,
-    /// The limit for the sum of one worker's reservations.
-    pub(crate) deadline_limit: Bandwidth,
     pub(crate) slice: Slice,
     pub(crate) blocking_threads: usize,
     pub(crate) panic: PanicPolicy,
@@ -100,13 +96,11 @@ impl Over {
 }
 
 impl Settings {
-    /// Returns the defaults for the platform `P`: ticks where they are worth their cost (TICK-3).
+    /// Returns the defaults for the platform `P`: a tick where it is worth its cost (TICK-3).
     fn of<P: Platform>() -> Self {
         let worth = Switches::of::<P>();
         Self {
             hrtick: worth.fair,
-            deadline_hrtick: worth.deadline,
-            deadline_limit: Bandwidth::percent(95),
             slice: Slice::DEFAULT,
             blocking_threads: 64,
             panic: PanicPolicy::default(),
@@ -120,12 +114,12 @@ impl Settings {
         }
     }
 
-    /// Returns the switches of the ticks.
+    /// Returns the switches of the tick.
     pub(crate) const fn switches(&self) -> Switches {
-        Switches {
-            fair: self.hrtick,
-            deadline: self.deadline_hrtick,
-            filter: true,
+        if self.hrtick {
+            Switches::ON
+        } else {
+            Switches::OFF
         }
     }
 }
@@ -152,7 +146,7 @@ mod tests {
 
     /// TICK-3.
     #[test]
-    fn both_ticks_are_on_where_the_rearm_is_deferred() {
+    fn the_tick_is_on_where_the_rearm_is_deferred() {
         const { assert!(Host::DEFERRED_REARM && !NullPlatform::DEFERRED_REARM) };
         assert_eq!(Settings::default().switches(), Switches::ON);
         assert_eq!(Settings::of::<NullPlatform>().switches(), Switches::OFF);

@@ -12,12 +12,11 @@ use async_task::Builder;
 
 use super::classes::class_of;
 use super::current;
-use super::header::{Entity, Header, Job, Keeper, Origin, OwnHeader, Terms};
+use super::header::{Entity, Header, Job, Keeper, Origin, OwnHeader};
 use super::job::discard;
 use super::join::JoinHandle;
 use super::own;
 use super::polled::Polled;
-use super::reserve;
 use super::shared::Handle;
 use super::spec::Spec;
 
@@ -40,12 +39,7 @@ where
     let is_admitted = executor.admit();
     let home = executor.home();
     let is_taken = is_admitted && home.is_some();
-    let home = home.unwrap_or(0);
-    let (worker, terms) = match spec.deadline {
-        Some(deadline) if is_taken => reserve::admit_least_loaded(&executor, home, deadline),
-        _ => (home, Terms::Share),
-    };
-    let header = header(executor, worker, false, spec, terms, location);
+    let header = header(executor, home.unwrap_or(0), false, spec, location);
     let (job, task) = Builder::new()
         .metadata(header)
         .spawn(|header| in_cell(header, future), schedule);
@@ -66,12 +60,8 @@ where
     F::Output: 'static,
 {
     let is_taken = executor.admit() && !executor.exits_here();
-    let terms = match spec.deadline {
-        Some(deadline) if is_taken => reserve::admit_on(&executor, worker, deadline),
-        _ => Terms::Share,
-    };
     executor.places[worker].add_local();
-    let header = header(executor, worker, true, spec, terms, location);
+    let header = header(executor, worker, true, spec, location);
     let (job, task) = Builder::new()
         .metadata(header)
         .spawn_local(|header| in_cell(header, future), schedule);
@@ -90,7 +80,7 @@ where
     R: Send + 'static,
 {
     let is_taken = executor.admit();
-    let header = header(executor, 0, false, Spec::new(), Terms::Share, location);
+    let header = header(executor, 0, false, Spec::new(), location);
     let (job, task) = Builder::new()
         .metadata(header)
         .spawn(|header| in_cell(header, async { function() }), push);
@@ -131,7 +121,6 @@ fn header(
     worker: usize,
     is_local: bool,
     spec: Spec,
-    terms: Terms,
     location: &'static Location<'static>,
 ) -> Header {
     let slice = spec.slice.unwrap_or(executor.settings.slice);
@@ -140,7 +129,7 @@ fn header(
     let class = class_of(request.length().as_nanos());
     let name = spec.name;
     let origin = Origin { name, location };
-    Header::new(executor, worker, is_local, entity, class, terms, origin)
+    Header::new(executor, worker, is_local, entity, class, origin)
 }
 
 /// Returns the future for the cell of `header`.
@@ -152,7 +141,7 @@ fn in_cell<F>(header: &Header, future: F) -> Polled<F> {
 }
 
 fn begin(job: Job, is_taken: bool) {
-    if is_taken && job.metadata().rejected().is_none() {
+    if is_taken {
         schedule(job);
     } else {
         discard(job);

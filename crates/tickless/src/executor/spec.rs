@@ -1,4 +1,4 @@
-//! The settings of a task: weight, slice, deadline and name.
+//! The settings of a task: weight, slice and name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,6 @@ use std::time::Duration;
 use tickless_core::time::Span;
 use tickless_sched::Request;
 pub use tickless_sched::Weight;
-
-use super::deadline::Deadline;
 
 /// The time for which a task wants to run without interruption. A task with a shorter slice runs sooner and is
 /// preempted sooner, and gets the same share.
@@ -51,7 +49,7 @@ impl Default for Slice {
     }
 }
 
-/// The weight, slice, deadline and name of a task, for [`spawn_with`](super::Executor::spawn_with).
+/// The weight, slice and name of a task, for [`spawn_with`](super::Executor::spawn_with).
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,7 +62,6 @@ impl Default for Slice {
 pub struct Spec {
     pub(crate) weight: Weight,
     pub(crate) slice: Option<Slice>,
-    pub(crate) deadline: Option<Deadline>,
     pub(crate) name: Option<Arc<str>>,
 }
 
@@ -75,7 +72,6 @@ impl Spec {
         Self {
             weight: Weight::UNIT,
             slice: None,
-            deadline: None,
             name: None,
         }
     }
@@ -91,13 +87,6 @@ impl Spec {
     #[must_use]
     pub fn slice(mut self, slice: Slice) -> Self {
         self.slice = Some(slice);
-        self
-    }
-
-    /// Reserves runtime in each period instead of a share. Weight and slice have no effect for such a task.
-    #[must_use]
-    pub fn deadline(mut self, deadline: Deadline) -> Self {
-        self.deadline = Some(deadline);
         self
     }
 
@@ -118,12 +107,6 @@ impl From<Weight> for Spec {
 impl From<Slice> for Spec {
     fn from(slice: Slice) -> Self {
         Self::new().slice(slice)
-    }
-}
-
-impl From<Deadline> for Spec {
-    fn from(deadline: Deadline) -> Self {
-        Self::new().deadline(deadline)
     }
 }
 

@@ -61,9 +61,6 @@ pub struct ExecutorStats {
     pub pushes: u64,
     /// The number of times that workers parked.
     pub parks: u64,
-    /// The number of times that a task with a [`Deadline`](super::task::Deadline) had used its runtime and had to wait
-    /// for its next period.
-    pub throttles: u64,
     /// The number of starts of a tick: one at each pick while another task waits.
     pub tick_starts: u64,
     /// The number of starts of a tick that were skipped, because the tick was queued before the new time, or within
@@ -71,28 +68,6 @@ pub struct ExecutorStats {
     pub tick_filtered: u64,
     /// The number of ticks that fired.
     pub ticks: u64,
-    /// The number of starts of timers on the workers, ticks included.
-    pub timer_starts: u64,
-    /// The number of starts of timers that were already queued.
-    ///
-    /// The start of a timer does not count these starts; the number is calculated. A timer leaves its queue by firing
-    /// or by a cancel. So the number of other starts is the number of timers that left the workers' queues or are
-    /// queued there. The result is exact for workers that have stopped or have nothing to do, ticks included. But it
-    /// counts wrong if a timer moved from or to another thread's queue, or if a timer was removed because its deadline
-    /// was over when it was started. While workers run, the result has an error: the starts that happen between two
-    /// readings of a worker.
-    pub timer_updates: u64,
-    /// The number of updates that kept the timer's place in the sorted queue, and changed its key to the new deadline.
-    pub in_place: u64,
-    /// The number of updates that left the timer in the sorted queue with its old key, which is earlier than its new
-    /// deadline.
-    pub filed_early: u64,
-    /// The number of updates that left the timer in its bucket of the far wheel.
-    pub far_in_slot: u64,
-    /// The number of checks of a worker's timers because the first of them was due.
-    pub interrupts: u64,
-    /// The number of interrupts that found nothing due.
-    pub spurious: u64,
     /// The time for which workers could have run and the system ran other threads on their CPUs, as far as the kernel
     /// accounts for it; a hypervisor counts as the system if it informs the kernel. Tasks are not charged for this
     /// time. Zero if the kernel does not account the time that threads wait for a CPU.

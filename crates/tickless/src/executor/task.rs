@@ -6,7 +6,6 @@
 use std::future::Future;
 use std::panic::Location;
 
-pub use super::deadline::{Bandwidth, Deadline, DeadlineError, Rejected};
 pub use super::join::{JoinError, JoinHandle};
 use super::shared::Handle;
 pub use super::spec::{Slice, Spec, Weight};
@@ -46,29 +45,6 @@ where
     F::Output: Send + 'static,
 {
     spawning::spawn(executor(), spec.into(), Location::caller(), future)
-}
-
-/// Spawns a task with a [`Deadline`], or returns an error if no worker can keep the deadline: see
-/// [`Executor::try_spawn_with`](crate::Executor::try_spawn_with).
-///
-/// # Errors
-///
-/// If no worker has enough free bandwidth for the reservation.
-///
-/// # Panics
-///
-/// If no executor runs the calling code.
-#[track_caller]
-pub fn try_spawn_with<F>(
-    spec: impl Into<Spec>,
-    future: F,
-) -> Result<JoinHandle<F::Output>, Rejected>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    let spawned = spawning::spawn(executor(), spec.into(), Location::caller(), future);
-    spawned.rejected().map_or(Ok(spawned), Err)
 }
 
 /// Spawns a task that need not be [`Send`]: only the worker that runs the calling task polls it.

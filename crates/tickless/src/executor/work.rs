@@ -24,7 +24,6 @@ use super::own::{self, OwnWorker};
 use super::remote::Remote;
 use super::scheduler::Scheduler;
 use super::shared::Handle;
-use super::slice_tick::Timers;
 use super::tick::TickTimer;
 use super::watch::BlockedTimer;
 use super::worker_context::WorkerContext;
@@ -76,16 +75,11 @@ impl Drop for Leaves {
 /// Runs tasks until the executor stops.
 pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
     let settings = &shared.settings;
-    let on_base = &shared.places[index].on_base;
-    on_base.begin(worker.unparker());
     let owner = shared.places[index].claim();
     current::set_worker(shared.id, index, owner);
     let leaves = Leaves;
-    let timers = Timers {
-        slice: TickTimer::new(worker.base()),
-        bandwidth: TickTimer::other(worker.base()),
-    };
-    shared.places[index].lock().open(timers, now_lower());
+    let tick = TickTimer::new(worker.base());
+    shared.places[index].lock().open(tick, now_lower());
     current::with(|current| {
         with_thread(|thread| {
             let mut work = Loop {
@@ -121,7 +115,6 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 }
                 if shared.is_here() {
                     work.close();
-                    on_base.end();
                 } else {
                     // The parent's, which a poll picked that forked.
                     std::mem::forget(current.take_next());
@@ -372,8 +365,8 @@ impl Loop<'_> {
     /// to be dropped.
     fn close(&self) {
         self.current.take_next().into_iter().for_each(discard);
-        let (jobs, timers) = self.place.with(Scheduler::close);
-        drop(timers);
+        let (jobs, tick) = self.place.with(Scheduler::close);
+        drop(tick);
         jobs.into_iter().for_each(discard);
         // Behind the other queue, which refuses what this one refuses.
         let drawn = self.shared.drawn.as_ref().map(DrawnQueue::close);

@@ -221,7 +221,7 @@ impl<'a> WorkerContext<'a> {
             self.place.enlist(self.index, header.get(), waker);
         }
         let now = self.now_lower();
-        if header.get().server().is_none() && self.schedules_at(now) {
+        if self.schedules_at(now) {
             self.put_to_sleep_at(header, now);
         } else {
             self.put_to_sleep_alone(header, now);
@@ -256,10 +256,8 @@ impl<'a> WorkerContext<'a> {
     /// Puts the polled task, which waits for something, to sleep. `header` is the header of that task.
     #[inline]
     fn sleep_alone(&self, header: &OwnHeader, now: Instant) {
-        self.place.with(|scheduler| match header.get().server() {
-            Some(server) => scheduler.sleep_reserved(server, now),
-            None => scheduler.sleep(header.entity(), now),
-        });
+        self.place
+            .with(|scheduler| scheduler.sleep(header.entity(), now));
     }
 }
 
@@ -281,7 +279,7 @@ impl OwnWorker for WorkerContext<'_> {
         let Some(now) = kept.filter(|_| header.get().listing.is_listed()) else {
             return self.put_to_sleep(header, waker);
         };
-        if header.get().server().is_some() || !self.schedules_at(now) {
+        if !self.schedules_at(now) {
             return self.put_to_sleep_alone(header, now);
         }
         if !self.hand_over(header, now) {

@@ -7,14 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use tickless_core::base::Stats as TimerStats;
 use tickless_core::time::Instant as CoreInstant;
 
 use super::epoll::EpollEvents;
 use super::error::IsolationError;
 use super::local::{IsolatedTimers, LocalTimers, Turn, assert_outside_of_callbacks};
 use crate::host::isolation::Occupancy;
-use crate::host::registry::timers;
 use crate::host::spin::Aim;
 use crate::host::sys::clocks::timespec;
 use crate::host::sys::descriptors::{AsFd, BorrowedFd};
@@ -117,16 +115,6 @@ impl Unparker {
     /// Requests that the task which the worker polls gives way at its next checkpoint.
     pub(crate) fn request_reschedule(&self) {
         self.target.base.local().resched.request();
-    }
-
-    /// Returns the counts of the worker's timers.
-    pub(crate) fn timer_stats(&self) -> TimerStats {
-        timers().stats(self.target.base.cpu())
-    }
-
-    /// Returns the number of timers that are queued on the worker.
-    pub(crate) fn queued_timers(&self) -> u64 {
-        timers().pending(self.target.base.cpu()) as u64
     }
 
     /// Ends the worker's park, or makes its next park return at once. Any thread may call this method.

@@ -3,7 +3,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod deadline;
 mod ends;
 #[cfg(not(portable_host))]
 mod fork;

@@ -9,11 +9,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{self, in_own_process, on_thread};
+use crate::support::{self, in_own_process};
 use tickless::executor::io::Async;
-use tickless::hrtimer::{HrTimer, Restart};
 use tickless::internals::{Linux, barriers};
-use tickless::{Executor, Worker, coop, time};
+use tickless::{Executor, Worker, coop};
 use tickless_link::bias::{LockHost, REBIAS_AFTER};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -23,84 +22,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn executor() -> Executor {
     let builder = Executor::builder().workers(1).stuck_after(HOUR);
     builder.build().expect("there are threads enough")
-}
-
-/// Starts `count` timers on a worker, which leaves its base afterwards.
-fn start_timers(count: u64) {
-    on_thread(move || {
-        let _worker = Worker::new().expect("the thread is free");
-        let timer = Box::pin(HrTimer::new(|_| Restart::No));
-        for number in 0..count {
-            let _ = timer
-                .as_ref()
-                .start(Duration::from_millis(1_000 + number % 2 * 500));
-        }
-    });
-}
-
-#[test]
-fn an_executor_counts_the_timers_of_its_own_time() {
-    in_own_process(
-        "process::an_executor_counts_the_timers_of_its_own_time",
-        || {
-            const MANY: u64 = 10_000;
-            start_timers(MANY);
-            let executor = executor();
-            let slept = executor.spawn(async {
-                for _ in 0..10 {
-                    time::sleep(Duration::from_micros(20)).await;
-                }
-            });
-            executor.block_on(slept).expect("it ends");
-            let stats = executor.stats();
-            assert!(stats.interrupts > 0, "{stats:?}");
-            assert!(stats.timer_starts < MANY, "{stats:?}");
-            executor.shutdown(HOUR);
-            let stats = executor.stats();
-            start_timers(MANY);
-            assert_eq!(executor.stats(), stats, "it is over");
-        },
-    );
-}
-
-#[test]
-fn updates_are_the_starts_of_timers_that_are_queued() {
-    in_own_process(
-        "process::updates_are_the_starts_of_timers_that_are_queued",
-        || {
-            const ROUNDS: u64 = 10;
-            const STARTS: u64 = 8;
-            let executor = executor();
-            let before = executor.stats();
-            let started = executor.spawn(async {
-                let timer = Box::pin(HrTimer::new(|_| Restart::No));
-                for _ in 0..ROUNDS {
-                    for number in 0..STARTS {
-                        let _ = timer
-                            .as_ref()
-                            .start(Duration::from_secs(1_000 + number % 3));
-                    }
-                    timer.as_ref().cancel();
-                }
-                // One that fires, and one that is queued at the end.
-                let _ = timer.as_ref().start(Duration::from_micros(20));
-                while timer.as_ref().is_active() {
-                    coop::yield_now().await;
-                }
-                let _ = timer.as_ref().start(HOUR);
-                timer
-            });
-            let timer = executor.block_on(started).expect("it ends");
-            let after = executor.stats();
-            let starts = after.timer_starts - before.timer_starts;
-            let updates = after.timer_updates - before.timer_updates;
-            assert_eq!(starts, ROUNDS * STARTS + 2, "{after:?}");
-            assert_eq!(updates, ROUNDS * (STARTS - 1), "{after:?}");
-            let kept = after.in_place + after.filed_early + after.far_in_slot;
-            assert!(kept <= after.timer_updates, "{after:?}");
-            drop(timer);
-        },
-    );
 }
 
 /// Lets the worker use its queue alone for long, which makes the lock of the queue biased.

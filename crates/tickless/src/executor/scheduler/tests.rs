@@ -19,7 +19,7 @@ fn at(micros: i64) -> Instant {
 }
 
 fn scheduler() -> Scheduler {
-    Scheduler::new(Switches::ON, Bandwidth::percent(95))
+    Scheduler::new(Switches::ON)
 }
 
 /// A task that is never polled, with a request of `micros` microseconds.
@@ -48,7 +48,7 @@ fn a_closed_queue_keeps_the_wakers_of_tasks_that_are_not_over() {
     let waker = listed.waker();
     scheduler.tasks.enlist(0, listed.metadata(), waker);
     assert!(scheduler.left_behind().is_empty(), "the queue is open");
-    let (waited, _timers) = scheduler.close();
+    let (waited, _timer) = scheduler.close();
     assert!(waited.is_empty());
     for _ in 0..2 {
         assert_eq!(scheduler.left_behind().len(), 1);
@@ -61,14 +61,12 @@ fn a_closed_queue_keeps_the_wakers_of_tasks_that_are_not_over() {
 /// The drop of a timer waits for its callback, and a turn of another thread, in which the callback runs, may need the
 /// lock of the queue.
 #[test]
-fn the_timers_of_a_closed_queue_are_dropped_by_who_closes_it() {
+fn the_timer_of_a_closed_queue_is_dropped_by_who_closes_it() {
     let worker = crate::Worker::new().expect("the thread is free");
     let mut scheduler = scheduler();
-    let timer = || TickTimer::new(worker.base());
-    let (slice, bandwidth) = (timer(), timer());
-    scheduler.open(Timers { slice, bandwidth }, at(1));
-    let (_waited, timers) = scheduler.close();
-    assert!(timers.is_some());
+    scheduler.open(TickTimer::new(worker.base()), at(1));
+    let (_waited, timer) = scheduler.close();
+    assert!(timer.is_some());
 }
 
 #[test]
@@ -170,15 +168,12 @@ fn what_arrives_where_no_task_runs_is_filed_as_of_what_was_told_last() {
 fn ticking() -> Scheduler {
     let own = with_thread(lifecycle::enter).expect("there are bases enough");
     let mut scheduler = scheduler();
-    scheduler.tick.timers = Some(Timers {
-        slice: TickTimer::new(own),
-        bandwidth: TickTimer::other(own),
-    });
+    scheduler.tick.timer = Some(TickTimer::new(own));
     scheduler
 }
 
 fn slice_timer(scheduler: &Scheduler) -> &TickTimer {
-    &scheduler.tick.timers.as_ref().expect("it has some").slice
+    &scheduler.tick.timer.as_ref().expect("it has one")
 }
 
 /// Fires the tick: its callback requests a schedule, and the running task yields.
