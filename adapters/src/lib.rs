@@ -20,16 +20,7 @@
     feature = "governor",
     doc = "| `governor` | governor | [`governor::Clock`], [`governor::until_ready`] |"
 )]
-#![cfg_attr(
-    feature = "hickory",
-    doc = "| `hickory` | hickory | [`hickory::Provider`] |"
-)]
-#![cfg_attr(
-    feature = "opentelemetry",
-    doc = "| `opentelemetry` | opentelemetry_sdk | [`opentelemetry::Runtime`] |"
-)]
 #![cfg_attr(feature = "quinn", doc = "| `quinn` | quinn | [`quinn::Runtime`] |")]
-#![cfg_attr(feature = "rtic", doc = "| `rtic` | rtic-time | [`rtic::Timebase`] |")]
 #![cfg_attr(
     feature = "tower",
     doc = "| `tower` | tower, axum | [`tower`]: limits in time and rate, pauses of retries |"
@@ -49,15 +40,9 @@ pub mod embassy;
 pub mod embedded_hal;
 #[cfg(feature = "governor")]
 pub mod governor;
-#[cfg(feature = "hickory")]
-pub mod hickory;
-#[cfg(feature = "opentelemetry")]
-pub mod opentelemetry;
 #[cfg(feature = "quinn")]
 pub mod quinn;
-#[cfg(feature = "rtic")]
-pub mod rtic;
-#[cfg(any(feature = "opentelemetry", feature = "quinn"))]
+#[cfg(feature = "quinn")]
 mod runtime;
 #[cfg(feature = "tower")]
 pub mod tower;

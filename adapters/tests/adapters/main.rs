@@ -9,7 +9,6 @@ mod hal;
 mod http;
 mod network;
 mod small;
-mod telemetry;
 mod tower;
 
 use std::future::Future;

@@ -10,10 +10,8 @@ use futures::executor::block_on;
 use futures_timer::Delay;
 use governor::clock::Clock as _;
 use governor::{Quota, RateLimiter};
-use rtic_time::{Monotonic, Timebase as _, TimeoutError};
 use tickless_adapters::backon::Sleeper;
 use tickless_adapters::governor::{Clock, until_n_ready, until_ready};
-use tickless_adapters::rtic::Timebase;
 
 use super::PAUSE;
 
@@ -103,27 +101,4 @@ fn a_delay_of_futures_timer_can_be_moved() {
     delay.reset(PAUSE);
     block_on(&mut delay);
     assert!(started.elapsed() >= 2 * PAUSE);
-}
-
-/// Sleeps twice, generic over the monotonic, as programs for rtic are written.
-async fn two_delays<M: Monotonic<Duration = Duration>>() -> M::Duration {
-    let started = M::now();
-    M::delay(PAUSE).await;
-    M::delay_until(started + PAUSE + PAUSE).await;
-    M::now() - started
-}
-
-#[test]
-fn rtic_waits_and_limits() {
-    assert!(block_on(two_delays::<Timebase>()) >= 2 * PAUSE);
-    block_on(async {
-        let after = Timebase::timeout_after(PAUSE, std::future::pending::<()>()).await;
-        assert!(matches!(after, Err(TimeoutError)));
-        let at = Timebase::timeout_at(Timebase::now(), std::future::pending::<()>()).await;
-        assert!(matches!(at, Err(TimeoutError)));
-        assert!(matches!(
-            Timebase::timeout_after(Duration::MAX, async { 7 }).await,
-            Ok(7)
-        ));
-    });
 }
