@@ -63,14 +63,13 @@ impl Accumulated {
         self.error = 0;
     }
 
-    /// Accumulates the whole intervals in the `delta` cycles since the origin; each should have lasted `wanted`.
-    /// Returns the number of intervals (spec TIM-22, TIM-23).
+    /// Accumulates the whole intervals in the `delta` cycles since the origin; each should have lasted `wanted`
+    /// (spec TIM-22, TIM-23).
     ///
     /// Each step takes a power of two of intervals, the largest first. So there are at most 64 steps, for any time
     /// since the last call. All products are formed in 128 bits, so no step has to be limited.
-    pub(super) fn take(&mut self, delta: u64, mask: u64, wanted: i64) -> u64 {
+    pub(super) fn take(&mut self, delta: u64, mask: u64, wanted: i64) {
         let mut left = delta;
-        let mut taken = 0;
         while left >= self.interval {
             let mut doublings = left.ilog2() - self.interval.ilog2();
             if self.interval << doublings > left {
@@ -80,9 +79,7 @@ impl Accumulated {
             self.step(cycles, doublings, wanted);
             self.origin = Cycles(self.origin.0.wrapping_add(cycles) & mask);
             left -= cycles;
-            taken += 1 << doublings;
         }
-        taken
     }
 
     fn step(&mut self, cycles: u64, doublings: u32, wanted: i64) {

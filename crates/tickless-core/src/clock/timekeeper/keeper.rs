@@ -19,8 +19,6 @@ const TICKS: (Span, Span) = (Span::from_micros(10), Span::from_millis(100));
 /// The least number of intervals in the range of a narrow counter, so that several intervals fit into the half of the
 /// range that does not count as a step back.
 const INTERVALS_IN_WRAP: u64 = 16;
-/// The longest idle time while an offset is worked off, because the share of the offset is computed again each second.
-const SLEWING_IDLE_MAX: Span = Span::from_secs(1);
 
 /// The length of a suspend (spec TIM-38, TIM-39).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,16 +149,11 @@ impl Keeper {
     }
 
     /// Returns the longest time that may pass between two calls of [`advance`](Keeper::advance) (spec TIM-14, TIM-21):
-    /// half of the range that the fast path can multiply, but at most a second while an offset is worked off.
+    /// half of the range that the fast path can multiply.
     #[must_use]
     pub fn max_idle(&self) -> Span {
         let cycles = Cycles(self.max_cycles());
-        let range = Span::from_nanos(self.time.scale.cycles_to_nanos(cycles, 0) / 2);
-        if self.steering.is_slewing() {
-            range.min(SLEWING_IDLE_MAX)
-        } else {
-            range
-        }
+        Span::from_nanos(self.time.scale.cycles_to_nanos(cycles, 0) / 2)
     }
 
     /// Returns the offsets that were published last.
@@ -207,8 +200,7 @@ impl Keeper {
         }
         self.at = Cycles(now.0 & mask);
         let ahead = self.ahead();
-        let intervals = self.time.take(ahead, mask, self.steering.wanted());
-        self.steering.passed(intervals);
+        self.time.take(ahead, mask, self.steering.wanted());
     }
 
     /// Changes the factor to the value that the steering requires, from the published base on (spec TIM-24, TIM-25).
@@ -238,18 +230,6 @@ impl Keeper {
     /// (spec TIM-27). Time does not jump.
     pub fn set_tick(&mut self, timekeeper: &Timekeeper, now: Cycles, tick: Span) {
         self.change(timekeeper, now, |steering| steering.set_tick(tick));
-    }
-
-    /// Makes the clock gain `offset` gradually: at most half a second in all, and each second a sixteenth of the rest,
-    /// at most 500 µs. The new offset replaces the rest of an earlier slew.
-    pub fn slew(&mut self, timekeeper: &Timekeeper, now: Cycles, offset: Offset) {
-        self.change(timekeeper, now, |steering| steering.set_slew(offset));
-    }
-
-    /// Returns the part of a slew that the clock has not gained yet.
-    #[must_use]
-    pub const fn slew_left(&self) -> Offset {
-        self.steering.left()
     }
 
     /// Returns the frequency by which the clock is steered, in parts per billion.
@@ -287,7 +267,7 @@ impl Keeper {
     }
 
     /// Replaces the counter that drives the time: `old` and `new` are the values of both at the same moment (spec
-    /// TIM-43). Time does not jump. The clock keeps its settings: tick, frequency and the rest of a slew.
+    /// TIM-43). Time does not jump. The clock keeps its settings: tick and frequency.
     ///
     /// # Errors
     ///

@@ -1,28 +1,18 @@
-//! The steered duration of an interval, from the tick, the frequency and the offset that is being slewed.
+//! The steered duration of an interval, from the tick and the frequency.
 //!
 //! - *Tick*: the coarse correction, by 10 % at most, for counters whose real frequency differs much from the nominal
 //!   one.
 //! - *Frequency*: the correction of the oscillator's error, by 500 ppm at most (spec TIM-27).
-//! - *Slew*: an offset that the clock gains gradually. Each second a sixteenth of the remaining offset, 500 µs at most,
-//!   is spread over the following intervals. So the clock approaches the right time exponentially and never jumps
-//!   (Mills, RFC 1589: the phase-locked loop's adjustment at each second).
 //!
-//! The sum of the three is less than the 11 % by which a factor can be steered (spec TIM-13).
+//! The sum of the two is less than the 11 % by which a factor can be steered (spec TIM-13).
 
 use super::accumulate::FINE;
-use crate::time::{NANOS_PER_SEC, Offset, Span};
+use crate::time::Span;
 
 /// The largest steering of the frequency, in parts per billion (spec TIM-27).
 pub(super) const FREQUENCY_MAX: i32 = 500_000;
 /// The largest steering of the tick, in percent (spec TIM-27).
 const TICK_PERCENT: u64 = 10;
-/// The most nanoseconds that a slew gains in a second: 500 ppm, equal to the largest steering of the frequency.
-const SLEW_RATE_MAX: i64 = 500_000;
-/// The part of an offset that is worked off in a second, as a power of two: a sixteenth.
-const SLEW_SHIFT: u32 = 4;
-/// The largest offset that is slewed; for a larger offset the host sets the clock.
-const SLEW_MAX: i64 = NANOS_PER_SEC / 2;
-
 /// The steering that was requested for the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steering {
@@ -35,11 +25,6 @@ pub(super) struct Steering {
     nominal: i64,
     /// The length of an interval by the steered tick and the frequency, in `2^-32` ns.
     steered: i64,
-    /// The rest of the offset, and the part of the offset that each interval gains now, in `2^-32` ns.
-    left: i64,
-    share: i64,
-    /// The number of intervals until the next share is computed.
-    until_share: u64,
 }
 
 impl Steering {
@@ -51,9 +36,6 @@ impl Steering {
             parts_per_billion: 0,
             nominal: 0,
             steered: 0,
-            left: 0,
-            share: 0,
-            until_share: 0,
         }
     }
 
@@ -63,7 +45,6 @@ impl Steering {
         let nominal = ((u128::from(interval) * 1_000_000) << FINE) / u128::from(kilohertz.max(1));
         self.nominal = i64::try_from(nominal).unwrap_or(i64::MAX);
         self.compute();
-        self.compute_share();
     }
 
     /// Sets the frequency, in parts per billion, clamped to its limits.
@@ -80,17 +61,6 @@ impl Steering {
         self.compute();
     }
 
-    /// Sets the offset to work off, clamped to its limits. It replaces the rest of an earlier offset.
-    pub(super) fn set_slew(&mut self, offset: Offset) {
-        self.left = offset.as_nanos().clamp(-SLEW_MAX, SLEW_MAX) << FINE;
-        self.compute_share();
-    }
-
-    /// Returns the rest of the offset, rounded to the nearest nanosecond.
-    pub(super) const fn left(&self) -> Offset {
-        Offset::from_nanos((self.left + (1 << (FINE - 1))) >> FINE)
-    }
-
     /// Returns the steered frequency, in parts per billion.
     pub(super) const fn frequency(&self) -> i32 {
         self.parts_per_billion
@@ -103,9 +73,7 @@ impl Steering {
 
     /// Returns true if the clock should run at another rate than the nominal rate of its counter.
     pub(super) const fn is_steered(&self) -> bool {
-        self.parts_per_billion != 0
-            || self.steered_tick.as_nanos() != self.tick.as_nanos()
-            || self.share != 0
+        self.parts_per_billion != 0 || self.steered_tick.as_nanos() != self.tick.as_nanos()
     }
 
     /// Returns the steered tick.
@@ -113,29 +81,9 @@ impl Steering {
         self.steered_tick
     }
 
-    /// Returns true if an offset is being worked off.
-    pub(super) const fn is_slewing(&self) -> bool {
-        self.share != 0
-    }
-
     /// Returns the length that an interval should have, in `2^-32` ns.
     pub(super) const fn wanted(&self) -> i64 {
-        self.steered + self.share
-    }
-
-    /// Records that `intervals` intervals are over, each of which gained its share of the offset.
-    pub(super) fn passed(&mut self, intervals: u64) {
-        if self.share == 0 {
-            return;
-        }
-        // What no CPU looked at for long has gained more than was left: the other sign is worked off then.
-        let gained = i128::from(self.share) * i128::from(intervals);
-        let left = i128::from(self.left) - gained;
-        self.left = i64::try_from(left.clamp(SLEWED_MIN, SLEWED_MAX)).unwrap_or(0);
-        self.until_share = self.until_share.saturating_sub(intervals);
-        if self.until_share == 0 {
-            self.compute_share();
-        }
+        self.steered
     }
 
     fn compute(&mut self) {
@@ -145,29 +93,7 @@ impl Steering {
         let by_frequency = by_tick * i128::from(self.parts_per_billion) / 1_000_000_000;
         self.steered = i64::try_from(by_tick + by_frequency).unwrap_or(i64::MAX);
     }
-
-    fn compute_share(&mut self) {
-        let second = (i128::from(NANOS_PER_SEC) << FINE) / i128::from(self.nominal.max(1));
-        let intervals = i64::try_from(second).unwrap_or(i64::MAX).max(1);
-        self.until_share = intervals.unsigned_abs();
-        let fastest = SLEW_RATE_MAX << FINE;
-        let part = (self.left >> SLEW_SHIFT).clamp(-fastest, fastest);
-        // The last nanosecond goes at once, and what is less than that counts as nothing.
-        let part = if self.left.abs() >> FINE <= 1 {
-            self.left
-        } else {
-            part
-        };
-        self.share = part / intervals;
-        if self.share == 0 {
-            self.left = 0;
-        }
-    }
 }
-
-/// The largest rest of the offset, in `2^-32` ns, even after a long time without an update.
-const SLEWED_MAX: i128 = (SLEW_MAX as i128) << FINE;
-const SLEWED_MIN: i128 = -SLEWED_MAX;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -200,10 +126,6 @@ mod tests {
             steering.set_tick(asked);
             assert_eq!(steering.wanted(), given << FINE);
         }
-        steering.set_tick(MILLI);
-        steering.set_slew(Offset::from_nanos(i64::MIN));
-        assert_eq!(steering.left().as_nanos(), -SLEW_MAX);
-        assert_eq!(steering.wanted(), nominal - (500_i64 << FINE));
     }
 
     /// All limits together are within the headroom of a factor (TIM-13).
@@ -212,49 +134,9 @@ mod tests {
         let mut steering = steering();
         steering.set_tick(Span::MAX);
         steering.set_frequency(i32::MAX);
-        steering.set_slew(Offset::from_nanos(i64::MAX));
         assert!(steering.wanted() < (1_110_000_i64 << FINE));
         steering.set_tick(Span::ZERO);
         steering.set_frequency(i32::MIN);
-        steering.set_slew(Offset::from_nanos(i64::MIN));
         assert!(steering.wanted() > (890_000_i64 << FINE));
-    }
-
-    #[test]
-    fn a_slew_works_off_what_it_was_given_and_no_more() {
-        let mut steering = steering();
-        steering.set_slew(Offset::from_nanos(3_000_000));
-        let nominal = 1_000_000_i64 << FINE;
-        let mut gained = 0_i128;
-        let mut seconds = 0;
-        while steering.is_slewing() {
-            let before = steering.left().as_nanos();
-            for _ in 0..1_000 {
-                gained += i128::from(steering.wanted() - nominal);
-                steering.passed(1);
-            }
-            let after = steering.left().as_nanos();
-            assert!((0..=before).contains(&after));
-            seconds += 1;
-            if before > 1_000 {
-                let sixteenth = before / 16;
-                assert!((before - after - sixteenth).abs() <= 2, "{before} {after}");
-            }
-        }
-        let nanos = gained >> FINE;
-        assert!((nanos - 3_000_000).abs() <= 1, "{nanos}");
-        assert!((200..400).contains(&seconds), "{seconds}");
-    }
-
-    #[test]
-    fn a_slew_that_no_cpu_looked_after_goes_back() {
-        let mut steering = steering();
-        steering.set_slew(Offset::from_nanos(16_000));
-        // A minute at the share of the first second: 60 µs, where 16 µs were wanted.
-        steering.passed(60_000);
-        assert_eq!(steering.left().as_nanos(), -44_000);
-        assert!(steering.wanted() < 1_000_000_i64 << FINE);
-        steering.passed(u64::MAX);
-        assert!(steering.left().as_nanos() <= SLEW_MAX);
     }
 }

@@ -260,33 +260,6 @@ fn a_clock_is_steered_within_limits() {
     assert_eq!(keeper.counts().refused, 0);
 }
 
-/// An offset of a millisecond is worked off, at 62 µs in the first second. Afterwards the clock shows the same time as
-/// if it had been set.
-#[test]
-fn an_offset_is_worked_off_without_a_jump() {
-    let (timekeeper, mut keeper) = Timekeeper::new(TSC, Cycles(0));
-    keeper.slew(&timekeeper, Cycles(0), Offset::from_nanos(1_000_000));
-    assert_eq!(keeper.max_idle(), Span::from_secs(1));
-    let at = |millis: u64| Cycles(millis * 2_000_000);
-    let mut last = 0;
-    for millis in 1..=300_000_u64 {
-        keeper.advance(&timekeeper, at(millis));
-        let shown = timekeeper.now(|| at(millis)).as_nanos();
-        let gained = shown - last - 1_000_000;
-        assert!((0..=63).contains(&gained), "{gained} in a millisecond");
-        last = shown;
-        if millis == 1_000 {
-            assert!((last - NANOS_PER_SEC - 62_500).abs() < 100, "{last}");
-        }
-    }
-    assert!(
-        (last - 300 * NANOS_PER_SEC - 1_000_000).abs() <= 2,
-        "{last}"
-    );
-    assert_eq!(keeper.slew_left(), Offset::NONE);
-    assert!(keeper.max_idle() > Span::from_secs(60));
-}
-
 /// TIM-28: a tick that changes nothing computes nothing, and every change of the factor reaches the reverse factor.
 #[test]
 fn reverse_factors_are_computed_when_the_factor_changed() {

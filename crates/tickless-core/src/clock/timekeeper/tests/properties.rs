@@ -11,7 +11,6 @@ enum Action {
     Advance,
     Steer(i32),
     Tick(u64),
-    Slew(i64),
     Set(i64),
     Switch(usize),
     Sleep(u64),
@@ -22,7 +21,6 @@ fn actions() -> impl Strategy<Value = Action> {
         4 => Just(Action::Advance),
         2 => (-600_000_i32..=600_000).prop_map(Action::Steer),
         1 => (800_000_u64..1_200_000).prop_map(Action::Tick),
-        2 => (-2_000_000_i64..=2_000_000).prop_map(Action::Slew),
         1 => any::<i64>().prop_map(Action::Set),
         1 => (0..COUNTERS.len()).prop_map(Action::Switch),
         1 => any::<u64>().prop_map(Action::Sleep),
@@ -85,7 +83,6 @@ impl Machine {
             Action::Advance => keeper.advance(timekeeper, now),
             Action::Steer(rate) => keeper.steer(timekeeper, now, rate),
             Action::Tick(nanos) => keeper.set_tick(timekeeper, now, Span::from_nanos(nanos)),
-            Action::Slew(nanos) => keeper.slew(timekeeper, now, Offset::from_nanos(nanos)),
             Action::Set(nanos) => {
                 let realtime = Offset::from_nanos(nanos);
                 keeper.set_offsets(
@@ -167,7 +164,7 @@ proptest! {
             machine.picos += step * 100;
             machine.look(0)?;
             let now = machine.shown[3].as_nanos();
-            // The tick by 10 %, frequency and slew by 500 ppm each, the lowest step of the factor, and a count.
+            // The tick by 10 %, frequency by 500 ppm, the lowest step of the factor, and a count.
             let nanos = i64::try_from(step / 10).expect("small");
             let (slowest, fastest) = (nanos - nanos * 102 / 1_000, nanos + nanos * 102 / 1_000);
             let count = 50;
@@ -228,21 +225,5 @@ proptest! {
         let rounded = ahead / u64::from(record.reverse.mult().min(record.scale.mult())) + 1;
         prop_assert!(back <= ahead + 1 + rounded, "late: {back} for {ahead}");
         prop_assert!(back + nanosecond + rounded >= ahead, "early: {back} for {ahead}");
-    }
-
-    /// The clock gains exactly the slewed offset, to the nanosecond, except for steps of the factor.
-    #[test]
-    fn a_slew_arrives_where_it_was_sent(offset in -3_000_000_i64..=3_000_000) {
-        let (timekeeper, mut keeper) = Timekeeper::try_new(TSC, Cycles(0), Span::from_millis(10)).expect("it counts");
-        keeper.slew(&timekeeper, Cycles(0), Offset::from_nanos(offset));
-        let mut tick = 0_u64;
-        while keeper.slew_left() != Offset::NONE {
-            tick += 1;
-            keeper.advance(&timekeeper, Cycles(tick * 20_000_000));
-            prop_assert!(tick < 100_000);
-        }
-        let shown = timekeeper.now(|| Cycles(tick * 20_000_000)).as_nanos();
-        let exact = i64::try_from(tick).expect("small") * 10_000_000 + offset;
-        prop_assert!((shown - exact).abs() <= 3, "{shown} {exact}");
     }
 }
