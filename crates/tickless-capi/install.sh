@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the C interface, and puts libraries, headers, manual pages and tickless.pc below a directory, where a compiler,
-# pkg-config and man find them: crates/tickless-capi/install.sh /usr/local [PROFILE OF CARGO]
+# Builds the C interface, and puts libraries, headers and tickless.pc below a directory, where a compiler and
+# pkg-config find them: crates/tickless-capi/install.sh /usr/local [PROFILE OF CARGO]
 set -eu
 prefix=${1:?the directory is missing, as in: install.sh /usr/local}
 profile=${2:-release}
@@ -23,7 +23,6 @@ cp "$built/libtickless_preload.so" "$lib/libtickless-preload.so"
 ln -sf "libtickless.so.$version" "$lib/libtickless.so.0"
 ln -sf libtickless.so.0 "$lib/libtickless.so"
 cp crates/tickless-capi/include/tickless*.h* "$prefix/include/"
-cargo run --quiet -p tickless-capi --example manual -- "$prefix/share/man"
 cat >"$lib/pkgconfig/tickless.pc" <<EOF
 prefix=$prefix
 libdir=\${prefix}/lib
