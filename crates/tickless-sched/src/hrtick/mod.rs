@@ -283,8 +283,6 @@ pub struct HrTick {
     switches: Switches,
     /// True if the CPU is online.
     active: bool,
-    /// True if the devices of the machine are precise.
-    high_resolution: bool,
     /// True if fair slices are on, derived from the conditions above for each pick.
     fair_is_on: bool,
     deadline_is_on: bool,
@@ -306,7 +304,6 @@ impl HrTick {
         Self {
             switches,
             active: true,
-            high_resolution: true,
             fair_is_on: switches.fair,
             deadline_is_on: switches.deadline,
             word: Word(0),
@@ -327,27 +324,13 @@ impl HrTick {
         }
     }
 
-    /// Sets whether devices are precise. Without precise devices there are no ticks.
-    pub const fn set_high_resolution(&mut self, on: bool) {
-        self.high_resolution = on;
-        self.switch();
-    }
-
-    /// Sets the switches of the ticks.
-    pub const fn set_switches(&mut self, switches: Switches) {
-        self.switches = switches;
-        self.switch();
-    }
-
     /// Records that a condition under which there are ticks changed.
     const fn switch(&mut self) {
-        let is_on = self.active && self.high_resolution;
-        self.fair_is_on = self.switches.fair && is_on;
-        self.deadline_is_on = self.switches.deadline && is_on;
+        self.fair_is_on = self.switches.fair && self.active;
+        self.deadline_is_on = self.switches.deadline && self.active;
     }
 
-    /// Returns true if tasks of the fair class have ticks: the CPU is active, high resolution is on, and the switch is
-    /// on.
+    /// Returns true if tasks of the fair class have ticks: the CPU is active, and the switch is on.
     #[must_use]
     pub const fn fair_is_on(&self) -> bool {
         self.fair_is_on

@@ -460,23 +460,21 @@ fn tick_28_the_end_of_a_batch_takes_a_decision() {
     assert_eq!(timer.told(), [Told::Start(at(30_000)), Told::Cancel]);
 }
 
-/// TICK-2: a tick needs all three conditions.
+/// TICK-2: a tick needs an active CPU, and its switch; all devices are precise here (decision 2).
 #[test]
-fn ticks_need_the_cpu_the_devices_and_the_switch() {
-    let mut tick = tick();
-    tick.set_high_resolution(false);
-    assert!(!tick.fair_is_on() && !tick.deadline_is_on());
-    tick.set_high_resolution(true);
-    tick.set_switches(Switches {
-        fair: false,
-        ..Switches::ON
-    });
-    assert!(!tick.fair_is_on() && tick.deadline_is_on());
-    tick.set_switches(Switches {
-        deadline: false,
-        ..Switches::ON
-    });
-    assert!(tick.fair_is_on() && !tick.deadline_is_on());
+fn ticks_need_the_cpu_and_the_switch() {
+    for (fair, deadline) in [(true, false), (false, true)] {
+        let mut tick = HrTick::new(Switches {
+            fair,
+            deadline,
+            ..Switches::ON
+        });
+        assert_eq!((tick.fair_is_on(), tick.deadline_is_on()), (fair, deadline));
+        tick.offline(&Hand::default());
+        assert!(!tick.fair_is_on() && !tick.deadline_is_on());
+        tick.online();
+        assert_eq!((tick.fair_is_on(), tick.deadline_is_on()), (fair, deadline));
+    }
 }
 
 /// TICK-3.
