@@ -77,6 +77,6 @@ for test in $skips; do
 done
 status=0
 cargo test --target $target -p tickless-link -p tickless-core -p tickless-sched --lib -- $all || status=1
-cargo test --target $target -p tickless --tests --features hyper,macros,metrics,stream,tokio,tracing --no-fail-fast \
+cargo test --target $target -p tickless --tests --features hyper,macros,stream,tokio --no-fail-fast \
     -- $all || status=1
 exit $status

@@ -230,7 +230,7 @@ pub mod internals {
 #[cfg(all(feature = "macros", not(loom)))]
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::attributes::{main, seeds, seeds_on, test};
+    pub use crate::attributes::{main, seeds, test};
 }
 
 /// True if each reading of the clock asks tokio first. For the tests of the C interface.
@@ -267,7 +267,6 @@ mod written {
     mod guide {}
     #[doc = include_str!("../../../README.md")]
     mod readme {}
-    #[cfg(all(feature = "metrics", feature = "tracing"))]
     #[doc = include_str!("../../../docs/metrics.md")]
     mod metrics {}
     #[cfg(feature = "macros")]

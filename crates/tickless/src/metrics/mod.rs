@@ -1,23 +1,6 @@
 //! Counters for dashboards: each thread's timers, wake-ups and lateness.
 //!
-//! [`snapshot`] returns the counters as plain values, [`write_prometheus`] writes them as text for a scrape. With the
-//! feature `metrics` a
-#![cfg_attr(
-    feature = "metrics",
-    doc = "[`Recorder`] passes them to the recorder of the crate `metrics`; with `tracing`"
-)]
-#![cfg_attr(
-    not(feature = "metrics"),
-    doc = "`Recorder` passes them to the recorder of the crate `metrics`; with `tracing`"
-)]
-#![cfg_attr(
-    feature = "tracing",
-    doc = "[`trace()`] emits an event for each thread."
-)]
-#![cfg_attr(
-    not(feature = "tracing"),
-    doc = "`trace` emits an event for each thread."
-)]
+//! [`snapshot`] returns the counters as plain values, [`write_prometheus`] writes them as text for a scrape.
 //!
 //! ```
 //! use std::time::Duration;
@@ -52,17 +35,9 @@
 mod families;
 mod lateness;
 mod prometheus;
-#[cfg(feature = "metrics")]
-mod recorder;
-#[cfg(feature = "tracing")]
-mod trace;
 
 pub use self::lateness::Lateness;
 pub use self::prometheus::write_prometheus;
-#[cfg(feature = "metrics")]
-pub use self::recorder::Recorder;
-#[cfg(feature = "tracing")]
-pub use self::trace::trace;
 use crate::host::registry::{bases, timers};
 use crate::host::thread::ThreadBase;
 use crate::inspect::Role;

@@ -115,14 +115,6 @@ impl Pace {
         if missed > 0 {
             // Relaxed: a count.
             ALL_MISSED.fetch_add(missed, Ordering::Relaxed);
-            #[cfg(feature = "tracing")]
-            tracing::debug!(
-                target: "tickless::interval",
-                missed,
-                late = ?Duration::from_nanos(late),
-                period = ?self.period(),
-                "ticks were missed"
-            );
         }
         self.period().saturating_add(Duration::from_nanos(moved))
     }
