@@ -29,7 +29,6 @@
 //! |---|---|---|
 //! | nothing, or [`attach`] | tasks on the workers of any runtime | the runtime is made elsewhere (`#[tokio::main]`) |
 //! | [`Builder`] | tasks on the workers of any runtime, and what the workers started elsewhere before | you make the runtime, and want to know if it cannot be attached |
-//! | [`block_on`] with a [`Driver`] | the tasks of one thread's current-thread runtime | the thread must share no lock and no other thread for its timers |
 //! | a [`Worker`](crate::Worker) on a thread of its own | its own future | the thread needs no tokio at all; do not use both on one thread: the worker and the runtime each expect to wait on that thread, and timers are 10 ms late at first |
 //!
 //! The thread that calls `Runtime::block_on` of a multi-thread runtime is none of the runtime's workers: a worker or
@@ -81,11 +80,11 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 #[cfg(unix)]
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -97,12 +96,9 @@ use ::tokio::io::unix::AsyncFd;
 use ::tokio::runtime::{self, Handle, Runtime, RuntimeFlavor};
 use ::tokio::task::AbortHandle;
 
-use crate::Driver;
 use crate::host::process::{self, Host};
 use crate::host::remote::reactor_turn::{self, SetDescriptor};
 use crate::host::remote::reactors::{self, Attached, Runtimes, TooMany};
-#[cfg(unix)]
-use crate::host::sys::descriptors::AsFd;
 #[cfg(not(unix))]
 use crate::host::sys::descriptors::AsyncFd;
 use crate::host::sys::descriptors::{AsRawFd, OwnedFd, RawFd};
@@ -404,36 +400,26 @@ impl Runtimes for Host {
 }
 
 /// A descriptor that stays open and unchanged as long as this value lives.
-struct Descriptor<T>(T);
+struct Descriptor(Arc<OwnedFd>);
 
-impl AsRawFd for Descriptor<Arc<OwnedFd>> {
+impl AsRawFd for Descriptor {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 }
 
-#[cfg(unix)]
-impl AsRawFd for Descriptor<&Driver> {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
-    }
-}
-
 /// Returns an error: tokio watches no descriptors on this system.
 #[cfg(not(unix))]
-fn register<T>(_: Descriptor<T>) -> Result<AsyncFd<Descriptor<T>>, AttachError> {
+fn register(_: Descriptor) -> Result<AsyncFd<Descriptor>, AttachError> {
     Err(AttachError::Os(io::ErrorKind::Unsupported.into()))
 }
 
 /// Registers `fd` with the reactor of this thread's runtime.
 #[cfg(unix)]
-fn register<T>(fd: Descriptor<T>) -> Result<AsyncFd<Descriptor<T>>, AttachError>
-where
-    Descriptor<T>: AsRawFd,
-{
+fn register(fd: Descriptor) -> Result<AsyncFd<Descriptor>, AttachError> {
     let registered = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: what a `Descriptor` holds owns its descriptor or borrows it from what does for ever, and neither
-        // closes nor replaces it; both implementations of `AsRawFd` return that one each time.
+        // SAFETY: a `Descriptor` shares the ownership of its descriptor, which is never replaced, and `AsRawFd` returns
+        // that one each time.
         unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
     }));
     match registered {
@@ -457,7 +443,7 @@ const LAPS_MAX: u32 = 4;
 /// which would be woken for the queued task and may wait in the reactor meanwhile.
 struct Ring {
     /// The timer file descriptor in the reactor; `None` once it was dropped.
-    fd: Option<AsyncFd<Descriptor<Arc<OwnedFd>>>>,
+    fd: Option<AsyncFd<Descriptor>>,
     attached: Attached,
     is_settled: bool,
     /// [`LAPS_MAX`], or 0 if the descriptor is set at once.
@@ -664,63 +650,4 @@ impl Builder {
             }
         }
     }
-}
-
-/// Runs `future` on a current-thread runtime, together with the timers of this thread, which `driver` fires.
-///
-/// The runtime fires the timers of this thread as with [`attach`], but shares nothing with other threads: this thread
-/// alone fires its timers, and they wait for no other thread. While the runtime is not driven, take
-/// [turns](Driver::turn) yourself, or drop the driver.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-/// let driver = tickless::Driver::new()?;
-/// let sum = tickless::tokio::block_on(&runtime, &driver, async {
-///     tickless::time::sleep(Duration::from_micros(200)).await;
-///     1 + 1
-/// })?;
-/// assert_eq!(sum, 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-///
-/// [`AttachError::NoIo`] if the runtime has no reactor ([`attach`] says how tokio reports this), [`AttachError::Os`] if
-/// the runtime watches the descriptor already, for example in an outer `block_on`. The future was not polled then.
-///
-/// # Panics
-///
-/// If it is called inside of a runtime, as `Runtime::block_on` does, or in a callback or waker, where a driver cannot
-/// take a turn.
-///
-/// # Cost
-///
-/// A deadline takes three system calls: setting the descriptor, the wait that ends, and reading the descriptor.
-pub fn block_on<F: Future>(
-    runtime: &Runtime,
-    driver: &Driver,
-    future: F,
-) -> Result<F::Output, AttachError> {
-    let fd = {
-        let _inside = runtime.enter();
-        let _quiet = Quiet::begin();
-        register(Descriptor(driver))?
-    };
-    Ok(runtime.block_on(async {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            while let Poll::Ready(Ok(mut ready)) = fd.poll_read_ready(context) {
-                ready.clear_ready();
-                if driver.turn().more {
-                    // The future first. The reactor was not asked to wake this once more.
-                    context.waker().wake_by_ref();
-                    break;
-                }
-            }
-            future.as_mut().poll(context)
-        })
-        .await
-    }))
 }

@@ -22,7 +22,7 @@ use tickless::hrtimer::{HrTimer, Restart};
 use tickless::inspect::{Reactor, ServedBy, snapshot};
 use tickless::time::{Sleep, sleep, sleep_until, with_slack};
 use tickless::tokio::{AttachError, Attachment, Builder, attach};
-use tickless::{Driver, StartError, Worker, coarse};
+use tickless::{Worker, coarse};
 use tickless_conformance::random::Random;
 use tokio::runtime::{self, Runtime};
 
@@ -217,14 +217,6 @@ fn a_runtime_without_a_reactor_is_refused_and_its_timers_fire() {
         assert!(matches!(error, AttachError::NoIo));
         assert!(error.to_string().contains("enable_io"), "{error}");
         sleep_and_look(us(300)).await;
-    });
-    on_thread(|| {
-        let runtime = runtime::Builder::new_current_thread()
-            .build()
-            .expect("a runtime");
-        let driver = Driver::new().expect("the thread is free");
-        let result = tickless::tokio::block_on(&runtime, &driver, async {});
-        assert!(matches!(result, Err(AttachError::NoIo)));
     });
 }
 
@@ -517,54 +509,6 @@ fn a_worker_stays_one_in_an_attached_runtime() {
     });
 }
 
-#[test]
-fn a_driver_in_a_current_thread_runtime() {
-    let _patience = support::begin();
-    on_thread(|| {
-        let runtime = current_thread();
-        let driver = Driver::new().expect("the thread is free");
-        driver.set_helped(false);
-        for _ in 0..2 {
-            let before = tickless::stats().expired;
-            let result = tickless::tokio::block_on(&runtime, &driver, async {
-                let tasks = (0..50).map(|number| tokio::spawn(sleep_and_look(us(number * 100))));
-                sleep_and_look(us(700)).await;
-                for result in join_all(tasks).await {
-                    result.expect("no panic");
-                }
-                7
-            });
-            assert_eq!(result.expect("it was registered"), 7);
-            assert!(tickless::stats().expired > before);
-        }
-        // More than one turn fires, of a task that is not the one in which the turns are taken.
-        let many = tickless::tokio::block_on(&runtime, &driver, async {
-            let deadline = tickless::time::Instant::now() + ms(300);
-            let all = (0..10_000).map(|_| sleep_until(deadline));
-            tokio::spawn(join_all(all)).await.expect("no panic").len()
-        });
-        assert_eq!(many.expect("it was registered"), 10_000);
-        // No other thread fires them.
-        let (mut sleep, wakes) = armed(us(200));
-        thread::sleep(ms(5));
-        assert_eq!(wakes.count(), 0);
-        let result = tickless::tokio::block_on(&runtime, &driver, sleep.as_mut());
-        assert!(result.is_ok() && wakes.count() <= 1);
-        let inside = tickless::tokio::block_on(&runtime, &driver, async {
-            tickless::tokio::block_on(&runtime, &driver, async {})
-        });
-        let error = inside
-            .expect("the one outside")
-            .expect_err("it is watched already");
-        assert!(matches!(error, AttachError::Os(_)), "{error}");
-        assert!(matches!(Driver::new(), Err(StartError::AlreadyTaken)));
-        drop(driver);
-        // The expiry thread looks after the thread again.
-        block_on(sleep_and_look(us(300)));
-    });
-}
-
-/// A runtime that is driven inside of a callback takes no turn, because the callback runs in a turn.
 #[test]
 fn a_runtime_is_driven_in_a_callback() {
     let _patience = support::begin();
