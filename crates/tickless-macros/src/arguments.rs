@@ -44,13 +44,10 @@ impl Arguments {
             }
             arguments.is_paused = true;
         }
-        if arguments.is_paused
-            && arguments.seeds.is_none()
-            && arguments.workers.is_some_and(|workers| workers != 1)
-        {
+        if arguments.is_paused && arguments.workers.is_some_and(|workers| workers != 1) {
             return Err(syn::Error::new_spanned(
                 tokens,
-                "a clock that stands still needs one worker, or seeds: leave `workers` out",
+                "a clock that stands still needs one worker: leave `workers` out",
             ));
         }
         Ok(arguments)
@@ -120,8 +117,6 @@ mod tests {
         assert!(parsed.expect("well formed").is_paused);
         let parsed = Arguments::parse(quote!(seeds = 9)).expect("well formed");
         assert!(parsed.is_paused && parsed.seeds == Some(0..9));
-        let parsed = Arguments::parse(quote!(seeds = 9, workers = 3)).expect("well formed");
-        assert_eq!(parsed.workers, Some(3));
         let parsed = Arguments::parse(quote!(seed = 9)).expect("well formed");
         assert_eq!(parsed.seeds, Some(9..10));
         assert_eq!(
@@ -134,6 +129,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (tokens, text) in [
             (quote!(workers = 2, start_paused = true), "needs one worker"),
+            (quote!(workers = 2, seeds = 2), "needs one worker"),
             (quote!(workers = 0), "one worker at least"),
             (quote!(flavor = "current_thread"), "no flavors"),
             (quote!(worker_threads = 2), "called `workers`"),

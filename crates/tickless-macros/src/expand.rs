@@ -79,7 +79,7 @@ fn try_expand(
                 "seeds are for tests",
             ));
         }
-        let run = under_seeds(&seeds, arguments.workers, &function);
+        let run = under_seeds(&seeds, &function);
         return Ok(quote! {
             #[::core::prelude::v1::test]
             #(#attributes)*
@@ -101,17 +101,13 @@ fn try_expand(
 }
 
 /// Expands the function of a test that runs under `seeds`.
-fn under_seeds(seeds: &Range<u64>, workers: Option<usize>, function: &ItemFn) -> TokenStream {
+fn under_seeds(seeds: &Range<u64>, function: &ItemFn) -> TokenStream {
     let name = &function.sig.ident;
     let (first, end) = (seeds.start, seeds.end);
-    let (run, workers) = match workers {
-        None | Some(1) => (quote!(seeds), quote!()),
-        Some(workers) => (quote!(seeds_on), quote!(#workers,)),
-    };
     quote! {
         fn #name() {
             #function
-            ::tickless::__private::#run(#workers #first..#end, ::core::stringify!(#name), #name)
+            ::tickless::__private::seeds(#first..#end, ::core::stringify!(#name), #name)
         }
     }
 }

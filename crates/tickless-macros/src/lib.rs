@@ -17,16 +17,13 @@ use expand::{AttributeKind, expand};
 /// | argument | means |
 /// |---|---|
 /// | `start_paused = true` | the clock stands still at first: `tickless::time::pause` was called |
-/// | `workers = 4` | tasks run on an executor with this number of workers; the clock stands still only if seeds are given |
+/// | `workers = 4` | tasks run on an executor with this number of workers |
 /// | `seeds = 1000` | runs under this number of schedules of tasks and timers, seeds 0 to 999, on a clock that stands still |
 /// | `seed = 17` | runs under the schedule of this seed alone |
 ///
 /// A seed selects at random which ready task runs next, and which of the timers with equal deadlines fires first. The
 /// test ends at the first seed that fails, and prints the line that replays it. The environment variable
 /// `TICKLESS_SEED` makes a test with `seeds` or `seed` run under that seed alone.
-///
-/// With `seeds` or `seed` and `workers` the seed also selects the worker that polls each task, and one worker runs at a
-/// time. The function's future has to be [`Send`] then.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute(AttributeKind::Test, arguments, item)

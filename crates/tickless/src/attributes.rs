@@ -35,31 +35,6 @@ where
     each(seeds, name, |seed| on_thread::run(true, Some(seed), body));
 }
 
-/// Runs a test as [`seeds`] does, on `workers` workers, one of which runs at a time.
-#[track_caller]
-pub fn seeds_on<F>(workers: usize, seeds: Range<u64>, name: &str, body: fn() -> F)
-where
-    F: Future + Send + 'static,
-    F::Output: Termination + Send + 'static,
-{
-    each(seeds, name, |seed| {
-        let executor = match Executor::builder().workers(workers).build_drawn(Some(seed)) {
-            Ok(executor) => executor,
-            Err(error) => panic!("the executor cannot be started: {error}"),
-        };
-        match executor.block_on(executor.spawn(async move { body().await })) {
-            Ok(output) => output,
-            Err(error) if error.is_cancelled() && executor.is_deadlocked() => {
-                panic!("deadlock: every task waits, and no timer is armed")
-            }
-            Err(error) => match error.try_into_panic() {
-                Ok(payload) => resume_unwind(payload),
-                Err(error) => panic!("the test was ended: {error}"),
-            },
-        }
-    });
-}
-
 #[track_caller]
 fn each<T: Termination>(seeds: Range<u64>, name: &str, run: impl Fn(u64) -> T) {
     let seeds = match std::env::var(REPLAY) {

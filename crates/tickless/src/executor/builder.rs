@@ -136,22 +136,8 @@ impl Builder {
     /// When the settings do not fit the machine, or when the system refuses a thread or a CPU. Everything that was
     /// started before the error is ended.
     pub fn build(self) -> Result<Executor, BuildError> {
-        self.build_drawn(None)
-    }
-
-    /// Starts the workers on a clock that stands still. One worker runs at a time, in the order that `seed` selects.
-    ///
-    /// # Errors
-    ///
-    /// See [`build`](Self::build).
-    pub(crate) fn build_drawn(self, seed: Option<u64>) -> Result<Executor, BuildError> {
         let count = self.threads.count()?;
-        let mut shared = Shared::new(count, self.settings);
-        if let Some(seed) = seed {
-            shared.draw_by(seed);
-            let _paused = shared.runtime.pause(true);
-        }
-        let shared: Handle = Arc::new(shared);
+        let shared: Handle = Arc::new(Shared::new(count, self.settings));
         shared
             .runtime
             .set_others(Arc::downgrade(&shared) as Weak<dyn Others>);

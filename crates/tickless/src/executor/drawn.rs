@@ -1,21 +1,16 @@
 //! Ready tasks in the random order that a seed determines, in place of the fair queue.
 //!
 //! The fair queue orders tasks by the time that they used, which differs from run to run. With a seed the next task is
-//! chosen at random from the ready tasks, and the choices depend only on the seed: one seed gives one schedule.
-//!
-//! # Several workers
-//!
-//! One worker has the *turn*: it chooses a task, and then, from the same seed, the worker that polls the task. That
-//! worker has the turn from then on. The other workers wait. So tasks move between threads as on any executor with
-//! several workers, but no two tasks run at the same time: the seed determines the order of their steps.
+//! chosen at random from the ready tasks, and the choices depend only on the seed: one seed gives one schedule. The
+//! executor has one worker.
 //!
 //! # Ground rules
 //!
-//! - Any thread queues tasks. Only the worker that has the turn takes them.
+//! - Any thread queues tasks. Only the worker takes them.
 //! - No task is dropped or polled under the lock.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::header::Job;
@@ -24,42 +19,24 @@ use crate::time::virtual_time::draw::Draw;
 /// The queue of the ready tasks.
 pub(crate) struct DrawnQueue {
     state: Mutex<State>,
-    workers: usize,
-    /// The worker that has the turn. The value changes under the lock.
-    turn: AtomicUsize,
     is_deadlocked: AtomicBool,
-}
-
-/// The result of a choice.
-pub(crate) enum Drawn {
-    /// The calling worker polls this task.
-    Mine(Job),
-    /// The named worker has the turn, and a task to poll.
-    Other(usize),
-    /// No task is ready.
-    Nothing,
 }
 
 struct State {
     ready: Vec<Job>,
-    /// The task that was chosen for the worker that has the turn.
-    handed: Option<Job>,
     draw: Draw,
     is_closed: bool,
 }
 
 impl DrawnQueue {
-    /// Makes an empty queue for so many workers, whose order `draw` determines.
-    pub(crate) fn new(draw: Draw, workers: usize) -> Self {
+    /// Makes an empty queue whose order `draw` determines.
+    pub(crate) fn new(draw: Draw) -> Self {
         Self {
             state: Mutex::new(State {
                 ready: Vec::new(),
-                handed: None,
                 draw,
                 is_closed: false,
             }),
-            workers,
-            turn: AtomicUsize::new(0),
             is_deadlocked: AtomicBool::new(false),
         }
     }
@@ -82,54 +59,22 @@ impl DrawnQueue {
         Ok(())
     }
 
-    /// Returns the worker that has the turn.
-    pub(crate) fn turn(&self) -> usize {
-        // SeqCst: a thread that queues a task and then reads this wakes the worker that has the turn, or the worker
-        // that gets it finds the task when it draws.
-        self.turn.load(Ordering::SeqCst)
-    }
-
-    /// Chooses one of the ready tasks, for the worker that has the turn.
-    pub(crate) fn draw(&self, worker: usize) -> Drawn {
+    /// Removes one of the ready tasks, which the seed chooses; `None` if no task is ready.
+    pub(crate) fn draw(&self) -> Option<Job> {
         let mut state = self.lock();
-        if let Some(job) = state.handed.take() {
-            return Drawn::Mine(job);
-        }
         let State { ready, draw, .. } = &mut *state;
-        if ready.is_empty() {
-            return Drawn::Nothing;
-        }
-        let job = ready.swap_remove(draw.below(ready.len()));
-        let header = job.metadata();
-        if self.workers > 1 && !header.is_local {
-            header.set_worker(draw.below(self.workers));
-        }
-        let drawn = if self.workers > 1 {
-            header.worker()
-        } else {
-            worker
-        };
-        if drawn == worker {
-            return Drawn::Mine(job);
-        }
-        state.handed = Some(job);
-        // SeqCst: see `turn`.
-        self.turn.store(drawn, Ordering::SeqCst);
-        Drawn::Other(drawn)
+        (!ready.is_empty()).then(|| ready.swap_remove(draw.below(ready.len())))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let state = self.lock();
-        state.ready.is_empty() && state.handed.is_none()
+        self.lock().ready.is_empty()
     }
 
     /// Closes the queue, which then refuses tasks. Returns the tasks that wait.
     pub(crate) fn close(&self) -> Vec<Job> {
         let mut state = self.lock();
         state.is_closed = true;
-        let mut waiting = std::mem::take(&mut state.ready);
-        waiting.extend(state.handed.take());
-        waiting
+        std::mem::take(&mut state.ready)
     }
 
     /// Notes that all tasks wait for ever.
@@ -138,6 +83,10 @@ impl DrawnQueue {
         self.is_deadlocked.store(true, Ordering::Relaxed);
     }
 
+    #[cfg_attr(
+        not(feature = "macros"),
+        expect(dead_code, reason = "the attributes alone draw")
+    )]
     pub(crate) fn is_deadlocked(&self) -> bool {
         self.is_deadlocked.load(Ordering::Relaxed)
     }

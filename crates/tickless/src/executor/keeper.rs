@@ -23,9 +23,8 @@ impl Keeper for Shared {
             None => job,
             Some(drawn) => match drawn.push(job) {
                 Ok(()) => {
-                    let turn = drawn.turn();
-                    if current::worker_of(self.id) != Some(turn) {
-                        self.places[turn].unpark();
+                    if current::worker_of(self.id).is_none() {
+                        self.places[0].unpark();
                     }
                     return;
                 }

@@ -138,16 +138,6 @@ impl Executor {
         Builder::new()
     }
 
-    /// Returns whether a seed sets the order of the tasks and all tasks wait for ever.
-    #[cfg_attr(
-        not(feature = "macros"),
-        expect(dead_code, reason = "the attributes alone draw")
-    )]
-    pub(crate) fn is_deadlocked(&self) -> bool {
-        let drawn = self.shared.drawn.as_ref();
-        drawn.is_some_and(drawn::DrawnQueue::is_deadlocked)
-    }
-
     fn new(shared: Handle, workers: Workers<()>) -> Self {
         Self {
             shared,

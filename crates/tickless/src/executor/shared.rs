@@ -82,11 +82,13 @@ impl Shared {
         }
     }
 
-    /// Makes `seed` set the random order of ready tasks, of the workers that poll them, and of timers with equal
-    /// deadlines.
+    /// Makes `seed` set the random order of ready tasks, and of timers with equal deadlines.
+    #[cfg_attr(
+        not(feature = "macros"),
+        expect(dead_code, reason = "the attributes alone draw")
+    )]
     pub(crate) fn draw_by(&mut self, seed: u64) {
-        self.drawn = Some(DrawnQueue::new(Draw::new(seed, 0), self.places.len()));
-        self.runtime.set_ordered();
+        self.drawn = Some(DrawnQueue::new(Draw::new(seed, 0)));
         self.runtime.clock().set_draw(Draw::new(seed, 1));
     }
 
@@ -220,11 +222,6 @@ impl Shared {
             || self.drawn.as_ref().is_some_and(|drawn| !drawn.is_empty())
     }
 
-    /// Returns the worker that moves the clock: the only worker, or the worker whose turn it is if the order is random.
-    fn turn(&self) -> usize {
-        self.drawn.as_ref().map_or(0, DrawnQueue::turn)
-    }
-
     /// Counts a new task. Returns true if the executor accepts the task. A task that is not accepted is ended at once,
     /// and its end decrements the count.
     pub(crate) fn admit(&self) -> bool {
@@ -270,22 +267,20 @@ impl OwnedLocks for Shared {
 }
 
 impl Others for Shared {
-    /// Returns whether the worker that moves the clock has nothing to do. A worker that has descriptors moves the clock
+    /// Returns whether the only worker, which moves the clock, has nothing to do. A worker that has descriptors moves the clock
     /// itself, when no descriptor has become ready for a while.
     fn are_idle(&self) -> bool {
-        let turn = self.turn();
-        let is_own = current::worker_of(self.id) == Some(turn);
+        let is_own = current::worker_of(self.id).is_some();
         if self.reactor.is_needed() && !is_own {
             self.kick();
             return false;
         }
-        self.idle.is_idle(turn) && !self.has_work(turn)
+        self.idle.is_idle(0) && !self.has_work(0)
     }
 
     fn kick(&self) {
-        let turn = self.turn();
-        self.places[turn].preempt();
-        self.places[turn].unpark();
+        self.places[0].preempt();
+        self.places[0].unpark();
     }
 
     fn wake_all(&self) {

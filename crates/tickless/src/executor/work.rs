@@ -15,7 +15,7 @@ use tickless_sched::hrtick::SliceTimer;
 
 use super::balance::Comparisons;
 use super::current::{self, Current};
-use super::drawn::{Drawn, DrawnQueue};
+use super::drawn::DrawnQueue;
 use super::drawn_context::DrawnContext;
 use super::header::Job;
 use super::io::{EVENTS, IoReactor, PERIOD};
@@ -74,7 +74,6 @@ impl Drop for Leaves {
 
 /// Runs tasks until the executor stops.
 pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
-    let settings = &shared.settings;
     let owner = shared.places[index].claim();
     current::set_worker(shared.id, index, owner);
     let leaves = Leaves;
@@ -107,7 +106,7 @@ pub(crate) fn work(worker: &Worker, shared: &Handle, index: usize) {
                 work.drawn_rounds();
                 while !shared.lifetime.is_stopped() && shared.is_here() {
                     #[cfg(feature = "internals")]
-                    if let Some(around) = settings.rounds {
+                    if let Some(around) = shared.settings.rounds {
                         around(&mut || work.round());
                         continue;
                     }
@@ -146,11 +145,7 @@ impl Loop<'_> {
             return;
         };
         while !shared.lifetime.is_stopped() && shared.is_here() {
-            if queue.turn() == self.index {
-                self.drawn_round(queue);
-            } else {
-                let _more = self.worker.park();
-            }
+            self.drawn_round(queue);
         }
     }
 
@@ -159,22 +154,18 @@ impl Loop<'_> {
         if self.worker.is_due() {
             let _more = self.worker.turn();
         }
-        if self.worker.clear_reschedule() || self.shared.places.len() > 1 {
+        if self.worker.clear_reschedule() {
             runtime::sync();
         }
         self.look();
-        match queue.draw(self.index) {
-            Drawn::Mine(job) => {
+        match queue.draw() {
+            Some(job) => {
                 self.stuck_since = None;
                 self.poll(job);
                 // Nothing was accounted, so there is no reading to go on with.
                 let _none = self.current.take_ended();
             }
-            Drawn::Other(worker) => {
-                self.stuck_since = None;
-                self.shared.places[worker].unpark();
-            }
-            Drawn::Nothing => self.idle(),
+            None => self.idle(),
         }
     }
 
@@ -370,15 +361,7 @@ impl Loop<'_> {
         jobs.into_iter().for_each(discard);
         // Behind the other queue, which refuses what this one refuses.
         let drawn = self.shared.drawn.as_ref().map(DrawnQueue::close);
-        for job in drawn.into_iter().flatten() {
-            let worker = job.metadata().worker();
-            if job.metadata().is_local && worker != self.index {
-                // Its own worker drops it.
-                self.shared.push_remote(worker, job);
-            } else {
-                discard(job);
-            }
-        }
+        drawn.into_iter().flatten().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there. Those of workers that ended before
         // are woken again: this one may have picked such a task before it saw that the executor ends, so that the other
         // one's wake-up did nothing, and have polled it since. Behind the end of the last worker none waits.

@@ -173,7 +173,7 @@ fn ticking() -> Scheduler {
 }
 
 fn slice_timer(scheduler: &Scheduler) -> &TickTimer {
-    &scheduler.tick.timer.as_ref().expect("it has one")
+    scheduler.tick.timer.as_ref().expect("it has one")
 }
 
 /// Fires the tick: its callback requests a schedule, and the running task yields.

@@ -53,8 +53,6 @@ pub(crate) struct Runtime {
     callbacks: Callbacks,
     /// The number of threads that run tasks; a clock can be paused if this number is one.
     workers: usize,
-    /// True if a seed chooses the random order of several workers, one of which runs at a time.
-    is_ordered: AtomicBool,
     /// True from the first pause on, because users see the virtual clock then.
     is_virtual: AtomicBool,
     /// The number of threads in `block_on` that do not wait and of threads that fire a timer.
@@ -81,7 +79,6 @@ impl Runtime {
             clock: Arc::new(Clock::new()),
             callbacks: Callbacks::new(),
             workers,
-            is_ordered: AtomicBool::new(false),
             is_virtual: AtomicBool::new(false),
             awake: AtomicUsize::new(0),
             holds: AtomicUsize::new(0),
@@ -108,14 +105,7 @@ impl Runtime {
 
     /// Returns true if the clock of this runtime can be paused.
     pub(crate) fn has_one_worker(&self) -> bool {
-        // Relaxed: set before the workers are started.
-        self.workers == 1 || self.is_ordered.load(Ordering::Relaxed)
-    }
-
-    /// Notes that one worker runs at a time, in a random order that a seed chooses.
-    pub(crate) fn set_ordered(&self) {
-        // Relaxed: see `has_one_worker`.
-        self.is_ordered.store(true, Ordering::Relaxed);
+        self.workers == 1
     }
 
     /// Returns true if users see the virtual clock.
