@@ -141,7 +141,7 @@ pub mod clock {
     pub use crate::host::clock::{ERROR, Refusal, WINDOW};
     use crate::host::registry::timers;
 
-    /// Reads the time-stamp counter of the CPU that this thread is on, even if timers do not use the counter; 0 if the
+    /// Reads the processor's counter on the CPU that this thread is on, even if timers do not use the counter; 0 if the
     /// library knows no counter of the CPU.
     ///
     /// The reading is not ordered with neighbouring instructions. Differences of readings can be converted to times
@@ -152,7 +152,7 @@ pub mod clock {
         counter::read()
     }
 
-    /// Reads the time-stamp counter in program order: after the thread's earlier operations, and before another thread
+    /// Reads the processor's counter in program order: after the thread's earlier operations, and before another thread
     /// can see the later ones. Values of two threads can be compared if one thread received its value from the other.
     /// [`cycles`] is cheaper and promises no order.
     #[inline]
@@ -176,7 +176,7 @@ pub mod clock {
         clock::is_combined()
     }
 
-    /// Returns the frequency of the time-stamp counter in hertz if the library's clock uses the counter, or the reason
+    /// Returns the frequency of the processor's counter in hertz if the library's clock uses the counter, or the reason
     /// why it reads the kernel's clock instead.
     ///
     /// # Errors

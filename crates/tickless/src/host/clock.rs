@@ -1,8 +1,8 @@
 //! The clock of the library.
 //!
 //! The kernel keeps the time, and reading the kernel's clock costs 20 to 30 ns through the vDSO. The library reads the
-//! time-stamp counter instead, and follows the kernel's monotonic clock with the counter ([`Follower`]): each 50 µs, if
-//! the clock is read at all, the library compares its clock with the kernel's. The computed time stays within [`ERROR`]
+//! processor's counter instead, and follows the kernel's monotonic clock with it ([`Follower`]): each 50 µs, if the
+//! clock is read at all, the library compares its clock with the kernel's. The computed time stays within [`ERROR`]
 //! of the kernel's and never runs backwards, on one thread or between threads. One clock answers three questions, each
 //! at its own cost:
 //!

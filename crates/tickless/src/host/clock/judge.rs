@@ -1,4 +1,4 @@
-//! The test that decides if the time-stamp counter may be used, and the measurement of its rate.
+//! The test that decides if the processor's counter may be used, and the measurement of its rate.
 //!
 //! The rate is measured by two readings of the kernel's clock, each taken between two readings of the counter. If a
 //! thread is interrupted in such a reading, the value of the counter is uncertain by the time of the interruption. So a

@@ -1,4 +1,4 @@
-//! The reasons why the time-stamp counter is not used.
+//! The reasons why the processor's counter is not used.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub(super) const AGREEMENT_PPM: u64 = 200;
 /// The number of times that two measurements may differ by more.
 pub(super) const ATTEMPTS: u32 = 50;
 
-/// The reasons why the time-stamp counter is not used.
+/// The reasons why the processor's counter is not used.
 ///
 /// The counter is measured again 10 s after it was found to be [`Unsteady`](Self::Unsteady), to have
 /// [`Drifted`](Self::Drifted) or to be [`Slow`](Self::Slow), and after twice as long each time that such a reason is
@@ -65,7 +65,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCounter => {
-                formatter.write_str("this processor has no time-stamp counter that is known here")
+                formatter.write_str("this processor has no counter that is known here")
             }
             Self::PortableHost => {
                 formatter.write_str("the portable host asks the standard library for the time")
