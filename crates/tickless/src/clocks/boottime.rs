@@ -25,7 +25,8 @@
 //! set (`TFD_TIMER_CANCEL_ON_SET`), and also when the machine wakes from a suspend. The thread starts with the first
 //! timer on a clock that can be set. After the read it computes by how much the clocks moved, and fires the timers that
 //! are due by then. Until the thread has fired them, some microseconds after the resume, no timer knows of the suspend.
-//! This module does not wake a *suspended machine*: for that the kernel has alarm timers, which need a privilege.
+//!
+//! A timer does not wake a *suspended machine*: it fires after the resume. A [`WakeAlarm`] wakes the machine.
 //!
 //! Some emulations of Linux do not end the read. In that case a timer that is awaited is compared with the clock
 //! whenever it is polled, and whenever another timer on such a clock is started or polled. Without such a comparison
@@ -137,6 +138,9 @@ pub fn interval(period: Duration) -> Interval {
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(start, period)
 }
+
+/// An alarm on this clock, which wakes a suspended machine.
+pub type WakeAlarm = super::wake_alarm::WakeAlarm<Boottime>;
 
 /// The ticks that [`interval`] and [`interval_at`] make.
 pub type Interval = ClockInterval<Sleep>;

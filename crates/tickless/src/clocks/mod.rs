@@ -5,6 +5,7 @@
 //! | [`point`] | a point in time on one of these clocks |
 //! | [`clock_timer`] | the state machine of a future that waits for such a point |
 //! | [`interval`] | ticks on one of these clocks |
+//! | [`wake_alarm`] | a timer that wakes a suspended machine |
 //! | [`realtime`], [`boottime`], [`tai`] | the public modules |
 
 pub mod boottime;
@@ -13,3 +14,4 @@ pub(crate) mod interval;
 pub(crate) mod point;
 pub mod realtime;
 pub mod tai;
+mod wake_alarm;

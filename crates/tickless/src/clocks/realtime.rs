@@ -560,6 +560,9 @@ impl<F> fmt::Debug for SleepNext<F> {
     }
 }
 
+/// An alarm at a time of day, which wakes a suspended machine.
+pub type WakeAlarm = super::wake_alarm::WakeAlarm<Realtime>;
+
 /// Makes the argument that starts a [timer with a callback](crate::hrtimer) at this time of day.
 pub fn at(deadline: SystemTime) -> Start<Realtime> {
     Start::at(to_instant(deadline))
@@ -646,7 +649,7 @@ fn sum(time: SystemTime, duration: Duration) -> SystemTime {
 }
 
 /// Converts a time of day to nanoseconds; a time beyond the range becomes the end of the range.
-fn to_instant(time: SystemTime) -> Instant<Realtime> {
+pub(super) fn to_instant(time: SystemTime) -> Instant<Realtime> {
     let nanos = |duration: Duration| i64::try_from(duration.as_nanos());
     let since = match time.duration_since(UNIX_EPOCH) {
         Ok(behind) => nanos(behind).unwrap_or(i64::MAX),

@@ -46,6 +46,13 @@ pub(crate) enum Until {
     In(i64),
 }
 
+/// The clocks on which a timer wakes a suspended machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AlarmClock {
+    Boottime,
+    Realtime,
+}
+
 /// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {

@@ -13,7 +13,7 @@ pub(crate) use rustix::io::{Errno, Result};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create};
 
 use super::clocks::{set_timerfd, timespec};
-use crate::host::sys::Until;
+use crate::host::sys::{AlarmClock, Until};
 
 /// A descriptor that is made on its first use, and keeps its number.
 #[derive(Debug)]
@@ -88,6 +88,18 @@ pub(crate) fn make_timer() -> Result<OwnedFd> {
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let made = timerfd_create(TimerfdClockId::Monotonic, flags)?;
     // A filter of system calls may refuse to set what it let be made: it would never ring.
+    set(made.as_fd(), Until::Never)?;
+    Ok(made)
+}
+
+/// Makes a timer file descriptor that wakes a suspended machine, and is not set.
+pub(crate) fn make_alarm(clock: AlarmClock) -> Result<OwnedFd> {
+    let id = match clock {
+        AlarmClock::Boottime => TimerfdClockId::BoottimeAlarm,
+        AlarmClock::Realtime => TimerfdClockId::RealtimeAlarm,
+    };
+    let made = timerfd_create(id, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+    // The right is needed for each setting, too.
     set(made.as_fd(), Until::Never)?;
     Ok(made)
 }

@@ -21,7 +21,7 @@ pub use absent::{AsFd, AsRawFd, BorrowedFd, RawFd};
 pub(crate) use absent_reactor::AsyncFd;
 
 use super::clocks::Timespec;
-use crate::host::sys::Until;
+use crate::host::sys::{AlarmClock, Until};
 
 /// The error that this module returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,11 @@ impl Descriptor {
     /// Does nothing, because there is no descriptor.
     #[expect(clippy::unused_self, reason = "the one of Linux has a descriptor")]
     pub(crate) fn separate(&self, _make: fn() -> Result<OwnedFd>) {}
+}
+
+/// Returns `Unsupported`: the standard library wakes no machine.
+pub(crate) fn make_alarm(_clock: AlarmClock) -> Result<OwnedFd> {
+    Err(Errno::Unsupported)
 }
 
 /// Returns `Unsupported`: there are no timer descriptors.
