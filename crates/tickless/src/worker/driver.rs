@@ -21,9 +21,9 @@ use crate::time::Instant;
 /// in epoll, poll, select, io_uring and every library on top of them. When the thread ends, the library keeps the
 /// descriptor for the next thread with a driver: a process has as many as it had such threads at one time.
 ///
-/// On Windows the descriptor is a waitable timer (`AsHandle`), which is signalled from the first due deadline until the
-/// next turn. On other systems the driver has no descriptor, and [`new`](Self::new) returns
-/// [`Unsupported`](std::io::ErrorKind::Unsupported).
+/// On macOS, FreeBSD and NetBSD the descriptor is a kqueue, which kqueue, poll and select can watch. On Windows it is a
+/// waitable timer (`AsHandle`), which is signalled from the first due deadline until the next turn. On other systems
+/// the driver has no descriptor, and [`new`](Self::new) returns [`Unsupported`](std::io::ErrorKind::Unsupported).
 ///
 /// ```
 /// use std::os::fd::AsFd;

@@ -42,6 +42,8 @@ impl Worker {
     ///
     /// - On Windows the priorities 1 to 33 are one level above normal, 34 to 66 are two levels above, and higher
     ///   priorities are `TIME_CRITICAL`.
+    /// - On macOS and the BSDs the priority is scaled to the range of the system's `SCHED_FIFO`; started threads
+    ///   inherit it.
     /// - On other systems the result is an error of the kind [`Unsupported`](std::io::ErrorKind::Unsupported).
     ///
     /// ```

@@ -211,6 +211,15 @@ mod tests {
         hand_over(&FAKE);
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn no_change_of_a_word_is_missed_in_a_queue_of_the_system() {
+        use crate::host::sys::portable::native::FakeQueue;
+
+        static QUEUES: Places<FakeQueue> = Places::new();
+        hand_over(&QUEUES);
+    }
+
     #[test]
     fn a_timer_that_is_refused_is_replaced_by_a_condition_variable() {
         /// A sleeper that refuses to wait.
