@@ -119,6 +119,7 @@ use tickless_core::time::{Instant, Monotonic, Realtime};
 use super::clock_timer::{ClockTimer, Found, Waits};
 use super::interval::{ClockInterval, TickSleep};
 use crate::host::registry::{clock_sets, shown, watch_clocks};
+use crate::host::sys::AlarmClock;
 use crate::host::thread::shown_now_lower;
 use crate::time;
 use crate::time::budget::poll_limited;
@@ -563,6 +564,25 @@ impl<F> fmt::Debug for SleepNext<F> {
 /// An alarm at a time of day, which wakes a suspended machine.
 pub type WakeAlarm = super::wake_alarm::WakeAlarm<Realtime>;
 
+impl WakeAlarm {
+    /// Makes an alarm that is not set, on the time of day.
+    ///
+    /// # Errors
+    ///
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without the right;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) on a system that has no such alarms; what the system refuses else,
+    /// for instance another descriptor.
+    pub fn new() -> io::Result<Self> {
+        Self::on(AlarmClock::Realtime)
+    }
+
+    /// Sets the alarm to `deadline`, in place of an earlier time. It follows when the clock is set, as
+    /// [`OnSet::Follow`]. A deadline that has passed wakes nothing.
+    pub fn set(&self, deadline: SystemTime) {
+        self.ring_at(to_instant(deadline).as_nanos());
+    }
+}
+
 /// Makes the argument that starts a [timer with a callback](crate::hrtimer) at this time of day.
 pub fn at(deadline: SystemTime) -> Start<Realtime> {
     Start::at(to_instant(deadline))
@@ -649,7 +669,7 @@ fn sum(time: SystemTime, duration: Duration) -> SystemTime {
 }
 
 /// Converts a time of day to nanoseconds; a time beyond the range becomes the end of the range.
-pub(super) fn to_instant(time: SystemTime) -> Instant<Realtime> {
+fn to_instant(time: SystemTime) -> Instant<Realtime> {
     let nanos = |duration: Duration| i64::try_from(duration.as_nanos());
     let since = match time.duration_since(UNIX_EPOCH) {
         Ok(behind) => nanos(behind).unwrap_or(i64::MAX),

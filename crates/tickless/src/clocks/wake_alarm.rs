@@ -2,12 +2,10 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::time::SystemTime;
 
-use tickless_core::time::{Boottime, Realtime};
+use tickless_core::time::Boottime;
 
 use super::point::Point;
-use super::realtime::to_instant;
 use crate::host::sys::descriptors::{AsFd, OwnedFd, make_alarm, set_timer};
 use crate::host::sys::{AlarmClock, Until};
 
@@ -68,27 +66,8 @@ impl WakeAlarm<Boottime> {
     }
 }
 
-impl WakeAlarm<Realtime> {
-    /// Makes an alarm that is not set, on the time of day.
-    ///
-    /// # Errors
-    ///
-    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without the right;
-    /// [`Unsupported`](io::ErrorKind::Unsupported) on a system that has no such alarms; what the system refuses else,
-    /// for instance another descriptor.
-    pub fn new() -> io::Result<Self> {
-        Self::on(AlarmClock::Realtime)
-    }
-
-    /// Sets the alarm to `deadline`, in place of an earlier time. It follows when the clock is set, as
-    /// [`OnSet::Follow`](crate::realtime::OnSet::Follow). A deadline that has passed wakes nothing.
-    pub fn set(&self, deadline: SystemTime) {
-        self.ring_at(to_instant(deadline).as_nanos());
-    }
-}
-
 impl<C> WakeAlarm<C> {
-    fn on(clock: AlarmClock) -> io::Result<Self> {
+    pub(super) fn on(clock: AlarmClock) -> io::Result<Self> {
         let fd = make_alarm(clock).map_err(|errno| explained(errno.into()))?;
         let clock = PhantomData;
         Ok(Self { fd, clock })
@@ -99,7 +78,7 @@ impl<C> WakeAlarm<C> {
         set_timer(self.fd.as_fd(), Until::Never);
     }
 
-    fn ring_at(&self, nanos: i64) {
+    pub(super) fn ring_at(&self, nanos: i64) {
         // A time of zero would clear the alarm; each time before now rings at once.
         set_timer(self.fd.as_fd(), Until::At(nanos.max(1)));
     }
@@ -126,7 +105,9 @@ fn explained(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
+
+    use tickless_core::time::Realtime;
 
     use super::*;
 
