@@ -39,10 +39,10 @@ pub(crate) const BAD_ENDS: [BadEnd; 8] = [
 ];
 /// The number of real seconds that a run may take. The kernel limits guest time itself; this limit is for a kernel that
 /// hangs without output.
-const LIMIT: &str = "300";
+const LIMIT: u64 = 300;
 /// The same limit for the suites on the rig's hosts. They execute 90 billion instructions, which takes a minute of a
 /// processor, and several minutes if instructions are counted.
-const LONG_LIMIT: &str = "1800";
+const LONG_LIMIT: u64 = 1800;
 /// The name of the test that needs a kernel that traces.
 pub(crate) const TRACE_TEST: &str = "trace";
 /// The name of the test that needs a kernel with the conformance suites for its own host.
@@ -104,6 +104,9 @@ pub(crate) struct Settings {
     /// The processor of the host on which the emulator runs, counted among the processors that this process may use.
     #[arg(skip)]
     pub(crate) lane: usize,
+    /// The number of real seconds that the run may take, in place of the usual number.
+    #[arg(skip)]
+    pub(crate) limit: Option<u64>,
     /// Runs only this test, or these, with commas between them. The kernel runs them in its own order.
     #[arg(value_name = "TEST")]
     pub(crate) test: Option<String>,
@@ -121,6 +124,7 @@ impl Settings {
             immediate: false,
             mutant: None,
             lane: 0,
+            limit: None,
             test: test.map(str::to_owned),
         }
     }
@@ -398,7 +402,8 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
         run = run.args(&["-icount", "shift=0,sleep=off"]);
     }
     let is_long = settings.test.as_deref() == Some(CONFORMANCE_RIG_TEST);
-    let limit = if is_long { LONG_LIMIT } else { LIMIT };
+    let usual = if is_long { LONG_LIMIT } else { LIMIT };
+    let limit = settings.limit.unwrap_or(usual).to_string();
     run.arg("-kernel")
         .arg(image.display().to_string())
         .arg("-device")
@@ -406,7 +411,7 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
             "loader,file={},addr={page},force-raw=on",
             parameters.display()
         ))
-        .emulated(limit, settings.icount, settings.lane)
+        .emulated(&limit, settings.icount, settings.lane)
         .passes_with(code_of(settings.test.as_deref()))
 }
 
@@ -424,10 +429,15 @@ pub(crate) fn explained(message: &str) -> String {
         Some("39") => "the kernel was wedged: its guest time was over",
         Some("41") => "the machine reported an exception",
         Some("43") => "the kernel could not begin",
-        Some("124" | "137") => "the kernel said nothing any more",
+        _ if is_hung(message) => "the kernel said nothing any more",
         _ => "the machine ended without a word of the kernel",
     };
     format!("{meaning}: {message}")
+}
+
+/// Returns true if the `message` of a failed run says that its real time was over.
+pub(crate) fn is_hung(message: &str) -> bool {
+    matches!(message.rsplit(' ').next(), Some("124" | "137"))
 }
 
 #[cfg(test)]
