@@ -157,7 +157,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Returns a sample that began within the call.
-    fn read_fresh(&self, counter: CounterId) -> Cycles {
+    pub(crate) fn read_fresh(&self, counter: CounterId) -> Cycles {
         if counter == SHARED && !self.sharing().is_direct.is_there() {
             self.shared.read_fresh()
         } else {

@@ -119,6 +119,16 @@ fn read_many() {
     }
 }
 
+/// Reads that have to be as new as their call: what another CPU read before is too old, though that read goes on.
+fn read_fresh_many() {
+    let pair = machine().host().clock().pair();
+    for _ in 0..READS {
+        let before = arch::shared_counter();
+        let read = pair.read_fresh(SHARED).0;
+        WRONG.fetch_add(u64::from(is_before(read, before)), Ordering::SeqCst);
+    }
+}
+
 /// Returns true if one value of the shared counter came before another one: it has 32 bits, and wraps in a minute.
 fn is_before(one: u64, other: u64) -> bool {
     (one.wrapping_sub(other) as u32).cast_signed() < 0
@@ -134,6 +144,7 @@ pub(super) fn combined(machine: &'static Machine, parameters: &Parameters) -> Ve
     let before = counts(sharing);
     on_all(machine, read_many);
     let [samples, looks, unmasked] = counted(sharing, before);
+    on_all(machine, read_fresh_many);
     IS_SLOW.set(false);
     if parameters.is_exact {
         say!("  {} reads are {samples} of the device", cpus * READS);

@@ -4,11 +4,12 @@
 use core::pin::Pin;
 
 use tickless_core::coarse::{Restart, Tick, Timeout, WheelKind, WheelTimer};
-use tickless_core::hrtimer::{Expired, HrTimer, Setup, Start};
+use tickless_core::hierarchy::{CpuNode, HierarchyHost};
+use tickless_core::hrtimer::{Expired, HrTimer, Setup, Stage, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry::{granularity, limit};
-use tickless_core::tick::{KeepReason, TickDependencies};
-use tickless_core::time::{Monotonic, Span};
+use tickless_core::tick::{Duty, Forecast, KeepReason, StoppedTick, TickDependencies};
+use tickless_core::time::{Instant, Monotonic, Span};
 
 use super::fixture::{Spread, Verdict, ensure, kept, timer};
 use super::quiet;
@@ -150,8 +151,37 @@ pub(super) fn kicked(machine: &'static Machine, parameters: &Parameters) -> Verd
             late.get()
         );
         ensure!(kicks == 1, "{kicks} kicks");
-        Ok(())
+        shut_down_meanwhile(machine)
     })
+}
+
+/// A coarse timer is shut down while its callback runs on another CPU and restarts it: what is shut down is the
+/// restarted timer (R14).
+fn shut_down_meanwhile(machine: &'static Machine) -> Verdict {
+    const RUNS: u64 = 1;
+    const ENDS: u64 = 2;
+    static PHASE: Count = Count::new();
+    let one = coarse(WheelKind::Local, |timeout| {
+        PHASE.set(RUNS);
+        arch::interrupt_cpu(0);
+        while PHASE.get() != ENDS {
+            arch::relax();
+        }
+        // The other CPU shuts it down meanwhile.
+        for _ in 0..100 {
+            arch::relax();
+        }
+        timeout.expiry = Tick(timeout.now.0 + 1_000);
+        Restart::Yes
+    });
+    let now = machine.tick_time().tick;
+    let armed = one.arm_on(machine.timers, CpuId(1), now, Tick(now.0 + 20));
+    ensure!(armed.is_ok(), "the timer is not armed: {armed:?}");
+    idle::until(|| PHASE.get() == RUNS);
+    PHASE.set(ENDS);
+    let was_queued = one.shutdown_sync(machine.timers);
+    ensure!(was_queued, "a timer was shut down while it ran");
+    Ok(())
 }
 
 /// The number of coarse timers that each CPU but the first arms, in the tests of the hierarchy.
@@ -383,4 +413,180 @@ pub(super) fn overdue(machine: &'static Machine, _parameters: &Parameters) -> Ve
         );
         Ok(())
     })
+}
+
+/// The decisions of a CPU that stops its tick: the count of ticks in an interrupt, the time until which it sleeps, and
+/// the reasons to stay awake.
+pub(super) fn stopped(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    ticking(machine, || {
+        counts_in_interrupts(machine, parameters)?;
+        follows_its_forecast(machine, parameters)?;
+        leaves_a_pass_alone(machine)?;
+        stays_awake(machine)?;
+        wakes_once(machine, parameters)
+    })
+}
+
+/// The count of ticks is that of the present in the callback of an interrupt, though no tick came for long.
+fn counts_in_interrupts(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    static AGE: Count = Count::new();
+    let looks = timer(Setup::new().stage(Stage::Hard), |expired| {
+        let counted = machine_of().count.now().began;
+        AGE.set(expired.now().saturating_since(counted).as_nanos());
+        Restart::No
+    });
+    let after = Span::from_millis(40);
+    let _started = looks.start(machine.timers, Start::after(after).pinned());
+    idle::until_time(machine.now().saturating_add(Span::from_millis(50)));
+    let age = AGE.get();
+    ensure!(
+        age <= PERIOD.as_nanos() || !parameters.is_exact,
+        "a callback finds a count of ticks that is {age} ns old"
+    );
+    Ok(())
+}
+
+fn forecast(machine: &Machine) -> Forecast {
+    forecast_for(machine, TickDependencies::default())
+}
+
+fn forecast_for(machine: &Machine, conditions: TickDependencies) -> Forecast {
+    machine.with_tick(|nohz, tick, _| {
+        nohz.enter_idle(tick);
+        nohz.forecast(tick, conditions)
+    })
+}
+
+fn stop(machine: &Machine, forecast: Forecast) -> Result<StoppedTick, KeepReason> {
+    machine.with_tick(|nohz, tick, timer| nohz.stop(tick, timer, forecast))
+}
+
+/// Lets the tick run again, and returns the number of times that the device was written for it.
+fn resume(machine: &Machine) -> u64 {
+    let writes = || machine.timers.stats(machine.here()).device_writes;
+    let (before, now) = (writes(), machine.now());
+    let busy = TickDependencies {
+        reschedule: true,
+        ..TickDependencies::default()
+    };
+    let _ticks = machine.with_tick(|nohz, tick, timer| nohz.run_task(tick, timer, busy, now));
+    writes() - before
+}
+
+/// A CPU wakes up by the time of its forecast, though the timer was cancelled since. It gives up the duty to count, and
+/// looks at the clock in time. Afterwards its tick comes when it would have come.
+fn follows_its_forecast(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    let here = machine.here();
+    wait_awake(|| machine.count.duty() == Duty::Taken { by: here });
+    let one = coarse(WheelKind::Local, |_| Restart::No);
+    let before = arch::mask();
+    let begin = machine.tick_time().tick;
+    let armed = one.arm(machine.timers, begin, Tick(begin.0 + 20));
+    let ticks_at = || machine.with_tick(|_, _, timer| timer.deadline(machine.timers));
+    let at_first = ticks_at();
+    let busy = machine.with_tick(|nohz, tick, _| nohz.forecast(tick, TickDependencies::default()));
+    let foreseen = forecast(machine);
+    let _was = one.try_delete_sync(machine.timers);
+    let wake = stop(machine, foreseen).map(|stopped| stopped.wake);
+    let duty = machine.count.duty();
+    let looks = forecast(machine).own;
+    let limit = machine.host().clock().max_idle();
+    let limit = machine.now().saturating_add(limit);
+    let writes = resume(machine);
+    let again = ticks_at();
+    arch::restore(before);
+    ensure!(armed.is_ok(), "a timer is not armed: {armed:?}");
+    let keeps = busy.keeps;
+    ensure!(keeps == Some(KeepReason::NotIdle), "a task has no tick");
+    ensure!(
+        again == at_first || !parameters.is_exact,
+        "a tick at {again:?}, not {at_first:?}"
+    );
+    ensure!(wake == Ok(foreseen.own), "{wake:?} is not as foreseen");
+    ensure!(
+        duty == Duty::Free { last: Some(here) },
+        "a CPU without a tick has the duty to count: {duty:?}"
+    );
+    ensure!(looks <= limit, "the clock is looked at by {looks:?}");
+    ensure!(writes == 1, "{writes} writes to let the tick run again");
+    Ok(())
+}
+
+/// A CPU without a tick that has a pass over its wheels pending wakes up at the next tick, not at once for what is due.
+fn leaves_a_pass_alone(machine: &'static Machine) -> Verdict {
+    let one = coarse(WheelKind::Local, |_| Restart::No);
+    let before = arch::mask();
+    let stopped = stop(machine, forecast(machine));
+    let begin = machine.tick_time();
+    let armed = one.arm(machine.timers, begin.tick, begin.tick);
+    let due = begin.began.saturating_add(PERIOD);
+    while machine.now() <= due.saturating_add(PERIOD) {
+        arch::relax();
+    }
+    let soon = machine.tick_time().began.saturating_add(PERIOD);
+    let pending = TickDependencies {
+        pass_pending: true,
+        ..TickDependencies::default()
+    };
+    let own = forecast_for(machine, pending).own;
+    let _was = one.try_delete_sync(machine.timers);
+    resume(machine);
+    arch::restore(before);
+    ensure!(stopped.is_ok() && armed.is_ok(), "{stopped:?}, {armed:?}");
+    ensure!(own == soon, "it wakes up at {own:?}, not {soon:?}");
+    Ok(())
+}
+
+/// What another CPU handed over has come close since the forecast, and no other CPU is awake: the CPU keeps its tick,
+/// and is awake in the tree.
+fn stays_awake(machine: &'static Machine) -> Verdict {
+    let all = arm_on(machine, 2);
+    let before = arch::mask();
+    let foreseen = forecast(machine);
+    while machine.now().saturating_add(PERIOD) < foreseen.own {
+        arch::relax();
+    }
+    let _counted = machine.tick_time();
+    let stopped = stop(machine, foreseen);
+    let node = machine.tree.host().node(machine.here());
+    let is_idle = node.is_some_and(CpuNode::is_idle);
+    let promise = node.map(CpuNode::wakeup);
+    resume(machine);
+    arch::restore(before);
+    wait_awake(|| BY_FIRST.get() + BY_OTHERS.get() == all);
+    ensure!(
+        stopped == Err(KeepReason::HandedOver),
+        "the tick is stopped for less than a tick: {stopped:?}"
+    );
+    ensure!(!is_idle, "the CPU keeps its tick, and is idle in the tree");
+    let is_free = promise.is_some_and(Instant::is_forever);
+    ensure!(is_free, "the CPU is awake, and promises {promise:?}");
+    Ok(())
+}
+
+/// The last CPU that went to sleep promised to wake up for another one. A third one is awake by then and runs the
+/// timers: the promise ends, and does not wake up the CPU again.
+fn wakes_once(machine: &'static Machine, parameters: &Parameters) -> Verdict {
+    if machine.cpus() < 3 {
+        return Ok(());
+    }
+    let all = arm_on(machine, 2);
+    let wakes = timer(Setup::new().stage(Stage::Hard), |_| {
+        // Until the last of the timers.
+        machine_of().run_on(2, || {
+            wait_awake(|| BY_FIRST.get() + BY_OTHERS.get() == EACH);
+        });
+        Restart::No
+    });
+    let after = Span::from_millis(10);
+    let _started = wakes.start(machine.timers, Start::after(after).pinned());
+    let before = quiet::counts(machine);
+    idle::until(|| BY_FIRST.get() + BY_OTHERS.get() == all);
+    let did = quiet::since(machine, &before)[0].0;
+    // One for each timer, and one each for the timer here, the promise, and the job.
+    ensure!(
+        did <= all + 3 || !parameters.is_exact,
+        "{did} interrupts on a CPU that sleeps"
+    );
+    Ok(())
 }

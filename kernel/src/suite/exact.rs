@@ -143,6 +143,42 @@ pub(super) fn order(machine: &'static Machine, parameters: &Parameters) -> Verdi
     Ok(())
 }
 
+/// A timer whose callback takes longer than its period: an interrupt gives up after three passes of 100 us each, and the
+/// timer is paced in the end.
+pub(super) fn greedy(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
+    const CALLS: u64 = 64;
+    const PERIOD: Span = Span::from_micros(10);
+    const TAKES: Span = Span::from_micros(30);
+    let (calls, interrupt) = (kept(Count::new()), kept(Count::new()));
+    let (began, most) = (kept(Count::new()), kept(Count::new()));
+    let (timers, local) = (machine.timers, machine.host().here());
+    let paced = timers.stats(machine.here()).paced;
+    let greedy = timer(Setup::new().stage(Stage::Hard), move |expired| {
+        if local.timer_interrupts.get() != interrupt.get() {
+            interrupt.set(local.timer_interrupts.get());
+            began.set(calls.get());
+        }
+        calls.add(1);
+        most.set(most.get().max(calls.get() - began.get()));
+        let ends = machine.now().saturating_add(TAKES);
+        while machine.now() < ends {
+            arch::relax();
+        }
+        if calls.get() == CALLS {
+            return Restart::No;
+        }
+        expired.set_deadline(expired.deadline().saturating_add(PERIOD));
+        Restart::Yes
+    });
+    let _started = greedy.start(timers, Start::after(AHEAD).pinned());
+    idle::until(|| calls.get() == CALLS);
+    let paced = timers.stats(machine.here()).paced - paced;
+    let most = most.get();
+    ensure!(most <= 12, "{most} calls in an interrupt");
+    ensure!(paced > 0, "the timer is not paced");
+    Ok(())
+}
+
 /// A timer that is due while interrupts are masked, and is restarted for a later deadline, fires once, at the later
 /// deadline.
 pub(super) fn moved(machine: &'static Machine, _parameters: &Parameters) -> Verdict {
@@ -222,9 +258,9 @@ pub(super) fn withdrawn(machine: &'static Machine, parameters: &Parameters) -> V
 pub(super) fn writes(machine: &'static Machine, parameters: &Parameters) -> Verdict {
     let (host, timers, cpu) = (machine.host(), machine.timers, machine.here());
     let no = |_: &mut Expired<'_, '_, Monotonic>| Restart::No;
-    // The second has a queue of its own, and is the first there.
-    let stages = [Stage::Hard, Stage::Soft, Stage::Hard];
-    let [first, second, third] = stages.map(|stage| timer(Setup::new().stage(stage), no));
+    // The second and the fourth have a queue of their own.
+    let stages = [Stage::Hard, Stage::Soft, Stage::Hard, Stage::Soft];
+    let [first, second, third, fourth] = stages.map(|stage| timer(Setup::new().stage(stage), no));
     let lazy = timer(Setup::new().lazy(), no);
     let begin = on_grid(machine);
     let at = |micros| begin.saturating_add(Span::from_micros(micros));
@@ -243,9 +279,12 @@ pub(super) fn writes(machine: &'static Machine, parameters: &Parameters) -> Verd
     let flush = || timers.flush_deferred(cpu, Flush::KernelExit);
     let unarmed = Instant::FOREVER;
     // The name of each operation, the writes, and what is armed then.
-    let steps: [(&str, &dyn Fn(), u64, Instant); 21] = [
+    let steps: [(&str, &dyn Fn(), u64, Instant); 24] = [
         ("a start", &|| start(first, 100), 1, at(100)),
         ("an equal start", &|| start(second, 100), 0, at(100)),
+        ("a start behind it", &|| start(fourth, 200), 0, at(100)),
+        ("an earlier restart", &|| start(fourth, 95), 1, at(95)),
+        ("a cancel of it", &|| cancel(fourth), 1, at(100)),
         ("a later start", &|| start(third, 200), 0, at(100)),
         ("an earlier start", &|| start(third, 90), 1, at(90)),
         ("a cancel of the first", &|| cancel(third), 1, at(100)),

@@ -39,6 +39,7 @@ mod noise;
 mod played;
 mod quiet;
 mod reserved;
+mod rules;
 mod sizes;
 mod soft;
 mod switches;
@@ -87,6 +88,7 @@ const fn test(name: &'static str, cpus: usize, seconds: u64, run: Function) -> T
 const TESTS: &[Test] = &[
     test("lateness", 1, 2, exact::lateness),
     test("order", 1, 1, exact::order),
+    test("greedy", 1, 1, exact::greedy),
     test("soft", 1, 1, soft::soft),
     test("softloop", 1, 1, soft::softloop),
     test("moved", 1, 1, exact::moved),
@@ -111,6 +113,7 @@ const TESTS: &[Test] = &[
     test("afar", 2, 4, afar::afar),
     test("extended", 1, 1, extended::extended),
     test("reserved", 1, 2, reserved::reserved),
+    test("rules", 1, 1, rules::rules),
     test("switches", 1, 5, switches::switches),
     test("embassy", 1, 2, embassy::embassy),
     test("set", 4, 1, isolation::set),
@@ -118,6 +121,7 @@ const TESTS: &[Test] = &[
     test("noise", 4, 130, noise::noise),
     test("lockless", 1, 2, coarse::lockless),
     test("overdue", 1, 1, coarse::overdue),
+    test("stopped", 2, 1, coarse::stopped),
     #[cfg(target_arch = "x86_64")]
     test("broadcast", 2, 4, deep::broadcast),
     test("combined", 2, 5, clocks::combined),
