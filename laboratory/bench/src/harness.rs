@@ -61,6 +61,9 @@ enum Mark {
     Nanos { subject: &'static str, limit: f64 },
 }
 
+/// A function that takes each group as soon as it is measured.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(Group);
+
 /// A group of subjects that were measured together.
 #[derive(Debug)]
 pub(crate) struct Group {

@@ -1,7 +1,7 @@
 //! The measurement `--instructions` of the number of instructions that an operation executes. The load and the speed of
 //! the machine hardly change this number.
 //!
-//! Valgrind's `callgrind` executes this command again for each operation and counts only within [`counted`], so that
+//! Valgrind's `callgrind` executes this command again for each operation and counts only within [`counted`](operation::counted), so that
 //! the figure excludes the creation and the end of the timers that an operation needs. The count is dumped after each
 //! round, and the figure is the median of the rounds. The median is needed because in valgrind a program runs fifty
 //! times slower: every tenth operation reads the kernel's clock there, but only every thousandth natively. For tasks
@@ -21,38 +21,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 mod faces;
+mod operation;
 mod page;
 mod raw;
 mod tasks;
 
-/// An operation whose instructions are counted.
-struct Operation {
-    name: &'static str,
-    /// The number of executions between two counts.
-    batch: u64,
-    /// The corresponding operation of tokio, and the number of its executions between two counts.
-    peer: Option<(&'static str, u64)>,
-    /// The goal for the operation.
-    aim: Aim,
-}
-
-/// The most that an operation may take.
-#[derive(Clone, Copy)]
-enum Aim {
-    None,
-    Instructions(u64),
-    /// The operation takes at most a percentage of the peer's instructions.
-    OfPeer(u64),
-    /// The operation takes at most a percentage of the instructions of another operation.
-    Of(&'static str, u64),
-}
-
-/// A line of the table.
-struct Line {
-    operation: Operation,
-    tenths: u64,
-    peer_tenths: Option<u64>,
-}
+use operation::{Aim, COUNTED, Line, Operation, counted};
 
 /// The greatest excess of an operation over the figure of the table that the check accepts, in percent.
 const TOLERANCE: u64 = 3;
@@ -64,9 +38,6 @@ const TOLERANCE_OF_TASKS: u64 = 25;
 /// The number of counts that must exceed the table before the excess is reported: on a busy machine the library may
 /// give up following the kernel's clock, and then every operation of that process pays for reading the kernel's clock.
 const ATTEMPTS: u32 = 3;
-
-/// The name of [`counted`] in callgrind's output.
-const COUNTED: &str = concat!(module_path!(), "::counted");
 
 /// The name of the empty loop, which is counted like an operation.
 const NOTHING: &str = "nothing";
@@ -257,14 +228,6 @@ fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> 
         let said = String::from_utf8_lossy(&output.stderr);
         format!("valgrind counted nothing of \"{operation}\":\n{said}")
     })
-}
-
-/// Executes the part that callgrind counts.
-#[inline(never)]
-fn counted(body: &mut dyn FnMut()) {
-    body();
-    // A call that is the last thing of a function is a jump, which callgrind does not see the end of.
-    black_box(());
 }
 
 /// Executes the rounds of `operation`, whose instructions valgrind counts.

@@ -13,6 +13,7 @@ mod host;
 mod instructions;
 mod limit;
 mod machine;
+mod threads;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

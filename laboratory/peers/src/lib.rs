@@ -11,7 +11,6 @@
 //! libraries are linked here, with the feature `c-peers`, and the peers of the other measurements read clocks before
 //! `main`.
 
-pub mod lines;
 mod measure;
 mod memory;
 mod operation;

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::lines;
 use crate::memory;
 use crate::operation::Operation;
 use crate::random::{Delays, IDLE, delay_of};
@@ -177,56 +176,6 @@ pub(crate) fn pending<S: Subject>(turn: Turn<'_>) -> Result<Vec<(Operation, f64)
         settle(&mut subject, turn.pending, began)?;
         Ok(measured)
     })
-}
-
-/// Repeats an operation in a queue that is filled once, with a [mark](lines::mark) after each operation.
-pub(crate) fn lines<S: Subject>(operation: Operation, pending: usize) {
-    if operation == Operation::Expire {
-        return lines_of_expiry::<S>(pending);
-    }
-    S::within(|place| {
-        let mut subject = S::new(place, pending, false);
-        fill(&mut subject, place, pending);
-        let mut delays = Delays::new(1);
-        // What happens once, as when a queue is settled, is over by then.
-        operate(
-            (&mut subject, place),
-            operation,
-            pending,
-            READ_EACH,
-            &mut delays,
-        );
-        lines::announce();
-        for _ in 0..lines::COUNTED + 17 {
-            lines::mark();
-            operate((&mut subject, place), operation, pending, 1, &mut delays);
-        }
-        lines::mark();
-    });
-}
-
-/// Fires timers that are due at once, with a [mark](lines::mark) before and after the firing. Makes no mark for a
-/// subject whose timers never fire.
-fn lines_of_expiry<S: Subject>(pending: usize) {
-    let pending = pending.min(lines::EXPIRING);
-    let mut lead = Duration::from_secs(15);
-    while S::FIRES && lead <= PATIENCE {
-        let is_done = S::within(|place| {
-            let Some((mut subject, deadline)) = all_due::<S>(place, pending, lead, 1) else {
-                return false;
-            };
-            lines::announce();
-            // Before they are due: other threads may fire them.
-            lines::mark();
-            let is_done = fire_all(&mut subject, place, pending, deadline).is_ok();
-            lines::mark();
-            is_done
-        });
-        if is_done {
-            return;
-        }
-        lead *= 2;
-    }
 }
 
 /// Returns how many of `count` timers with random delays must at least still be pending after `passed` since the clock

@@ -116,11 +116,6 @@ impl Operation {
         }
     }
 
-    /// Returns true if the operation is executed among pending timers of one thread and measures time, not memory.
-    pub(crate) const fn is_among_pending(self) -> bool {
-        matches!(self.setting(), Setting::Pending) && !matches!(self, Self::Memory)
-    }
-
     /// Returns true if the operation is measured on one thread, and on two threads that both execute it.
     #[must_use]
     pub const fn is_on_threads(self) -> bool {

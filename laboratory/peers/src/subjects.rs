@@ -60,8 +60,6 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) family: Family,
     pub(crate) pending: Pending,
-    /// Repeats an operation among a given number of pending timers, with a mark after each.
-    pub(crate) lines: fn(Operation, usize),
     pub(crate) expire: Option<fn(Turn<'_>) -> Result<f64, String>>,
     pub(crate) unpolled: Option<fn(Turn<'_>) -> f64>,
     pub(crate) threads: Threads,
@@ -73,7 +71,6 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
         name,
         family,
         pending: measure::pending::<S>,
-        lines: measure::lines::<S>,
         expire: if S::FIRES {
             Some(measure::expire::<S>)
         } else {

@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::{Sink, TOKIO, runtime};
-use crate::harness::{Group, Options, subjects};
+use crate::harness::{Group, Options, Sink, subjects};
+use crate::threads::{TOKIO, runtime};
 
 /// Resets between two readings of the clock.
 const BATCH: u32 = 500;

@@ -5,8 +5,8 @@ use std::hint::black_box;
 use tickless::internals::now_upper;
 use tickless::time::Instant;
 
-use super::{Sink, worker};
-use crate::harness::{Group, Options, Subject, each};
+use crate::harness::{Group, Options, Sink, Subject, each};
+use crate::threads::worker;
 
 const READINGS: u64 = 2_000_000;
 /// The nanoseconds for one cycle of a counter of 2.6 GHz, times 2^32.

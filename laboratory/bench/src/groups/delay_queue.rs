@@ -10,8 +10,8 @@ use std::time::Duration;
 use tickless::time::DelayQueue;
 use tokio_util::time::DelayQueue as TokioQueue;
 
-use super::{Sink, runtime, shuffled, worker};
-use crate::harness::{Group, Options, subjects, time};
+use crate::harness::{Group, Options, Sink, subjects, time};
+use crate::threads::{runtime, shuffled, worker};
 
 const TOKIO_UTIL: &str = "tokio-util, DelayQueue";
 

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use tickless::Executor;
 
-use super::Sink;
-use crate::harness::{Group, Options, subjects};
+use crate::harness::{Group, Options, Sink, subjects};
 
 const TOKIO: &str = "tokio, current-thread runtime";
 const WITHOUT: &str = "tickless without the tick";

@@ -7,8 +7,8 @@ use std::sync::mpsc::sync_channel;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use super::{Sink, TOKIO, runtime, worker};
-use crate::harness::{Group, Options, subjects};
+use crate::harness::{Group, Options, Sink, subjects};
+use crate::threads::{TOKIO, runtime, worker};
 
 /// The numbers of timers that are passed to the other thread at a time.
 const BATCHES: [u64; 3] = [16, 1_000, 16_000];

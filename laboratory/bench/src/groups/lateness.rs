@@ -10,8 +10,8 @@ use rustix::time::{
 };
 use tickless::{Parking, Worker};
 
-use super::{Sink, TOKIO, runtime, warm_up};
-use crate::harness::{Group, Options};
+use crate::harness::{Group, Options, Sink};
+use crate::threads::{TOKIO, runtime, warm_up};
 
 const PERIOD: Duration = Duration::from_micros(200);
 

@@ -9,8 +9,7 @@ use tickless::internals::Linux;
 use tickless_link::bias::{BiasedLock, LockHost, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 
-use super::Sink;
-use crate::harness::{Group, Options, each, subjects, time};
+use crate::harness::{Group, Options, Sink, each, subjects, time};
 
 type Base = Lock<BiasedLock<Linux>, u64>;
 

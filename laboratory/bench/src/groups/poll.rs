@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tickless::hrtimer::{Monotonic, now};
 
-use super::{FAR, Sink, at, plain_timer, worker};
-use crate::harness::{Group, Options, each, subjects};
+use crate::harness::{Group, Options, Sink, each, subjects};
+use crate::threads::{FAR, at, plain_timer, worker};
 
 /// Measures the check for due timers while no timer is due.
 pub(super) fn measure(options: &Options, sink: Sink<'_>) {

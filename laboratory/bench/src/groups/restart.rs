@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use tickless::hrtimer::{Monotonic, now};
 
-use super::{FAR, Sink, at, plain_timer, shuffled, worker};
-use crate::harness::{Group, Options, subjects, time};
+use crate::harness::{Group, Options, Sink, subjects, time};
 use crate::limit::Line;
+use crate::threads::{FAR, at, plain_timer, shuffled, worker};
 
 /// Measures a restart after which the timer keeps its place, against the lower limit: reading both neighbours and
 /// writing the node.

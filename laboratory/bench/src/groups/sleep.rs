@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Sink, TOKIO, runtime, worker};
-use crate::harness::{Group, Options, each, subjects};
+use crate::harness::{Group, Options, Sink, each, subjects};
+use crate::threads::{TOKIO, runtime, worker};
 
 /// Polls a future once where it was made, and drops it.
 macro_rules! poll_once {

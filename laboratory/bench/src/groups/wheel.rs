@@ -10,8 +10,7 @@ use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::platform::CpuId;
 use tickless_core::slots::geometry;
 
-use super::Sink;
-use crate::harness::{Group, Options, subjects, time};
+use crate::harness::{Group, Options, Sink, subjects, time};
 use crate::host::{self, Coarse, Host};
 use crate::limit::Slots;
 

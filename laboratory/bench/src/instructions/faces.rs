@@ -15,8 +15,8 @@ use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart as ExactRestart};
 use tickless::time::{Instant, Precision};
 use tickless::wheel::{Restart, Timeout, WheelTimer};
 
-use super::{Aim, Operation, counted};
-use crate::groups::worker;
+use super::operation::{Aim, Operation, counted};
+use crate::threads::{runtime, worker};
 
 const PENDING: u64 = 100;
 const ROUNDS: u64 = 201;
@@ -284,7 +284,7 @@ fn visit() {
 }
 
 fn in_tokio(body: impl FnOnce()) {
-    let runtime = crate::groups::runtime();
+    let runtime = runtime();
     let _entered = runtime.enter();
     let _others = pending(tokio::time::sleep);
     body();
@@ -420,7 +420,7 @@ fn foreign_drops<F: Future + Send>(make: impl Fn() -> F + Sync, begin: impl Fn()
 }
 
 fn tokio_foreign_drops() {
-    let runtime = crate::groups::runtime();
+    let runtime = runtime();
     let _entered = runtime.enter();
     let handle = runtime.handle();
     foreign_drops(

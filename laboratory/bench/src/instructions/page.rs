@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Aim, Line};
+use super::operation::{Aim, Line};
 
 const BEGIN: &str = "<!-- instructions: written by --instructions --write -->\n";
 const END: &str = "<!-- end of instructions -->\n";

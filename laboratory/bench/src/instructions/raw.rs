@@ -9,7 +9,7 @@ use tickless_core::hrtimer::{Expired, HrTimer, Restart, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Monotonic, Span};
 
-use super::counted;
+use super::operation::counted;
 use crate::host::{self, Coarse, Host};
 
 /// The number of pending timers, besides the timers of the operation.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tickless::Executor;
 use tickless::executor::Rounds;
 
-use super::{Aim, Operation, counted};
+use super::operation::{Aim, Operation, counted};
 use crate::groups::executor::{Ours, Spawn, Tokios, empty_tasks, rallies, tokios};
 
 /// The prefix of the names of these operations, also of those of tokio.

@@ -1,0 +1,53 @@
+//! Workers, runtimes and timers as several groups of measurements use them.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use tickless::Worker;
+use tickless::hrtimer::{Expired, HrTimer, Instant as CoreInstant, Monotonic, Restart, Start};
+
+/// A delay in nanoseconds so long that no timer fires during a measurement.
+pub(crate) const FAR: i64 = 10_000_000_000_000;
+
+pub(crate) type PlainTimer = HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart>;
+
+pub(crate) fn plain_timer() -> Pin<Box<PlainTimer>> {
+    Box::pin(HrTimer::new(|_| Restart::No))
+}
+
+pub(crate) fn at(nanos: i64) -> Start {
+    Start::at(CoreInstant::from_nanos(nanos))
+}
+
+/// Lets the library measure the rate of the time-stamp counter, which takes the first 20 ms of use.
+pub(crate) fn warm_up(worker: &Worker) {
+    let end = Instant::now() + Duration::from_millis(200);
+    while tickless::clock::time_stamp_counter() == Err(tickless::clock::Refusal::Calibrating)
+        && Instant::now() < end
+    {
+        worker.block_on(tickless::time::sleep(Duration::from_millis(1)));
+    }
+}
+
+/// Returns all indices below `count` in a random order that is the same in each run.
+pub(crate) fn shuffled(count: usize) -> Vec<usize> {
+    let mut order: Vec<_> = (0..count).collect();
+    fastrand::Rng::with_seed(7).shuffle(&mut order);
+    order
+}
+
+pub(crate) fn worker() -> Worker {
+    let worker = Worker::new().expect("this thread is no worker yet");
+    warm_up(&worker);
+    worker
+}
+
+pub(crate) const TOKIO: &str = "tokio, multi-thread runtime";
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .expect("a runtime can be built")
+}
