@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo run --release -p tickless --features tracepoints --example traced my.jsonl
-//! cargo tickless verify my.jsonl --chrome my.json --ftrace my.txt
+//! cargo tickless verify my.jsonl --chrome my.json
 //! ```
 //!
 //! Five threads have exact and coarse timers, as futures and as callbacks. Some timers fire, some are moved, and most

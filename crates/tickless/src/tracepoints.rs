@@ -19,9 +19,9 @@
 //! # }).unwrap();
 //! ```
 //!
-//! `tickless verify my.jsonl` says whether a timer was early, late or lost, and `--chrome` and `--ftrace` convert the
-//! file for Perfetto and for readers of ftrace; `docs/trace.md` describes the format. A thread counts as a CPU in the
-//! file, with the number that the thread has in [`inspect`](crate::inspect); number 0 is the expiry thread.
+//! `tickless verify my.jsonl` says whether a timer was early, late or lost, and `--chrome` converts the file for
+//! Perfetto; `docs/trace.md` describes the format. A thread counts as a CPU in the file, with the number that the thread
+//! has in [`inspect`](crate::inspect); number 0 is the expiry thread.
 //!
 //! # What is recorded
 //!

@@ -14,7 +14,7 @@ const TARGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
 
 /// The commands of the full build besides the demo, each with the first line of its help.
 #[rustfmt::skip]
-const OTHERS: [(&str, &str); 10] = [
+const OTHERS: [(&str, &str); 8] = [
     ("bench", "Cost of timers, against other libraries and against the least that is possible"),
     ("latency", "Lateness of timers as cyclictest measures it, with its options and its output"),
     ("record", "Records the timers of this machine's Linux kernel"),
@@ -23,8 +23,6 @@ const OTHERS: [(&str, &str); 10] = [
     ("top", "The timers of this machine's Linux kernel: who starts them, how late they fire, and which interrupts they cause"),
     ("topology", "CPUs, cores, caches and nodes, which CPUs are isolated, and the hierarchy that the library would build"),
     ("verify", "Checks a trace: were the promises kept?"),
-    ("completions", "Prints the file by which a shell completes the options of this command"),
-    ("man", "Prints the manual page of this command, or writes those of all commands"),
 ];
 
 /// The name of the argument that holds all that follows a command.

@@ -13,8 +13,6 @@
 
 #[cfg(feature = "full")]
 mod bench;
-#[cfg(feature = "full")]
-mod crew;
 mod demo;
 mod failure;
 #[cfg(any(test, not(feature = "full")))]
@@ -27,8 +25,6 @@ mod interrupt;
 #[cfg(feature = "full")]
 mod latency;
 mod machine;
-#[cfg(feature = "full")]
-mod manual;
 mod output;
 mod page;
 #[cfg(all(test, feature = "full"))]
@@ -37,7 +33,6 @@ mod page_blocks;
 mod plot;
 #[cfg(feature = "full")]
 mod record;
-mod report;
 #[cfg(feature = "full")]
 mod rt_tests;
 #[cfg(feature = "full")]
@@ -55,8 +50,6 @@ mod timers;
 mod top;
 #[cfg(feature = "full")]
 mod topology;
-#[cfg(feature = "full")]
-mod tracing;
 mod units;
 #[cfg(feature = "full")]
 mod verify;
@@ -101,8 +94,6 @@ enum Command {
     Top(top::Arguments),
     Topology(topology::Arguments),
     Verify(verify::Arguments),
-    Completions(manual::Completions),
-    Man(manual::Man),
 }
 
 #[cfg(not(feature = "full"))]
@@ -124,8 +115,6 @@ impl Command {
             Self::Top(arguments) => top::run(arguments),
             Self::Topology(arguments) => topology::run(arguments),
             Self::Verify(arguments) => verify::run(arguments),
-            Self::Completions(arguments) => manual::completions(arguments),
-            Self::Man(arguments) => manual::man(arguments),
         }
     }
 
@@ -134,22 +123,6 @@ impl Command {
         let Self::Demo(arguments) = self;
         demo::run(arguments)
     }
-}
-
-/// Returns the command line of this process, for reports.
-fn command_line() -> String {
-    let arguments = std::env::args_os().skip(1).map(|argument| {
-        let argument = argument.to_string_lossy().into_owned();
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,%+@".contains(letter);
-        if !argument.is_empty() && argument.chars().all(plain) {
-            argument
-        } else {
-            format!("'{}'", argument.replace('\'', r"'\''"))
-        }
-    });
-    let mut words = vec!["tickless".to_owned()];
-    words.extend(arguments);
-    words.join(" ")
 }
 
 /// Lets each option report the error for a negative number, which otherwise would be an unknown option.

@@ -10,37 +10,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::failure::Failure;
 use crate::hash::Hash;
 use crate::output::{OutFile, Place};
-use crate::plot::{Drawn, Ink};
+use crate::plot::Drawn;
 use crate::shown;
 
 /// The style sheet: one column, tables that scroll, dark or light as the reader has it, and print.
-pub(crate) const STYLE: &str = include_str!("page.css");
-
-/// Returns the legend of a plot: the name of each series next to a piece of its line.
-pub(crate) fn legend<'n>(entries: impl IntoIterator<Item = (Ink, &'n str)>) -> Markup {
-    html! {
-        p.legend { @for (ink, name) in entries { span class=(ink.class) { (name) } } }
-    }
-}
-
-/// A figure at the top of a page, with its description.
-#[derive(Clone, Debug)]
-pub(crate) struct Number {
-    pub(crate) figure: String,
-    pub(crate) what: String,
-}
-
-/// Returns the few figures at the top of a page.
-pub(crate) fn numbers(numbers: &[Number]) -> Markup {
-    html! {
-        div.numbers { @for number in numbers { p { b { (number.figure) } span { (number.what) } } } }
-    }
-}
-
-/// Wraps the part of a page that follows the plot at its top.
-pub(crate) fn all_figures(body: &Markup) -> Markup {
-    html! { details.all { summary { "All figures" } (body) } }
-}
+pub(crate) const STYLE_SHEET: &str = include_str!("page.css");
 
 /// Returns the parser for the value of `--report`. A wrong value is refused before the command does any work.
 pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
@@ -66,7 +40,7 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
         h1 { (title) }
         (body)
         h2 { "The same again" }
-        pre { @for (place, word) in crate::command_line().split(' ').enumerate() {
+        pre { @for (place, word) in shown::command_line().split(' ').enumerate() {
             @if place > 0 { " " } span.word { (word) }
         } }
         p.note { "tickless " (env!("CARGO_PKG_VERSION")) "." }
@@ -83,7 +57,7 @@ pub(crate) fn whole(title: &str, body: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE_SHEET)) }
             }
             body { (body) }
         }
@@ -93,41 +67,16 @@ pub(crate) fn whole(title: &str, body: &Markup) -> String {
 }
 
 /// Returns a plot with its caption and its figures.
-pub(crate) fn figure(drawn: Drawn, caption: &Markup) -> Markup {
-    let name = plain(&caption.0);
-    let is_large = drawn.narrow.is_some();
+pub(crate) fn figure(drawn: Drawn, caption: &str) -> Markup {
+    let name = html! { (caption) }.into_string();
     html! {
         figure {
-            @if let Some(narrow) = &drawn.narrow {
-                div.for-wide { (PreEscaped(named(&drawn.wide, &name, "wide"))) }
-                div.for-narrow { (PreEscaped(named(narrow, &name, "narrow"))) }
-            } @else {
-                div.small { (PreEscaped(named(&drawn.wide, &name, "any"))) }
-            }
+            div.for-wide { (PreEscaped(named(&drawn.wide, &name, "wide"))) }
+            div.for-narrow { (PreEscaped(named(&drawn.narrow, &name, "narrow"))) }
             figcaption { (caption) }
-            @if is_large {
-                details { summary { "The figures" } (drawn.data) }
-            } @else {
-                // Beside each bar already, for readers who see it.
-                div.unseen { (drawn.data) }
-            }
+            details { summary { "The figures" } (drawn.data) }
         }
     }
-}
-
-/// Returns the words of a caption without markup.
-fn plain(markup: &str) -> String {
-    let mut text = String::new();
-    let mut is_inside = true;
-    for letter in markup.chars() {
-        match letter {
-            '<' => is_inside = false,
-            '>' => is_inside = true,
-            _ if is_inside => text.push(letter),
-            _ => {}
-        }
-    }
-    text
 }
 
 /// Returns a drawing with a name for readers who do not see it. `name` must be escaped already.
@@ -145,25 +94,24 @@ fn named(svg: &str, name: &str, kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::figure;
-    use crate::plot::{Bar, TICKLESS, bars};
-    use maud::html;
+    use crate::plot::{Curve, TOKIO, tails, times};
 
     #[test]
     fn drawings_have_names_and_their_figures_in_words() {
-        let bar = Bar {
-            ink: TICKLESS[0],
+        let curve = Curve {
             name: "one".to_owned(),
-            value: 1.0,
-            text: "1 a second".to_owned(),
+            ink: TOKIO,
+            points: vec![(1e3, 1.0), (2e6, 0.5)],
         };
-        let drawn = bars(&[bar]).expect("it can be drawn");
-        let page = figure(drawn, &html! { "Wakes & " b { "sleeps" } }).into_string();
+        let curves = [curve];
+        let drawn = tails(&curves, &times(&curves)).expect("it can be drawn");
+        let page = figure(drawn, "Wakes & sleeps").into_string();
         let (_, id) = page
             .split_once("<svg role=\"img\" aria-labelledby=\"")
             .expect("a role");
         let (id, _) = id.split_once('"').expect("an id");
         let title = format!("<title id=\"{id}\">Wakes &amp; sleeps</title>");
         assert!(page.contains(&title), "{page}");
-        assert!(page.contains("<li>one: 1 a second</li>"), "{page}");
+        assert!(page.contains("one") && page.contains("2.00 ms"), "{page}");
     }
 }

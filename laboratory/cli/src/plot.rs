@@ -1,14 +1,10 @@
 //! Plots as SVG, drawn in plain colours. The page's style sheet replaces the colours by its own.
 
-pub(crate) mod costs;
-
 use std::ops::Range;
 
+use maud::Markup;
 use plotters::coord::combinators::{BindKeyPoints, LogCoord};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-
-use maud::{Markup, html};
 
 use crate::failure::Failure;
 use crate::{table, units};
@@ -39,14 +35,6 @@ pub(crate) const TICKLESS: [Ink; 4] = [
     ink("tickless-4", 0, 0, 0x66),
 ];
 
-/// The colours of all other series.
-pub(crate) const OTHERS: [Ink; 4] = [
-    ink("third", 0, 0xcc, 0),
-    ink("fourth", 0xcc, 0, 0xcc),
-    ink("fifth", 0, 0xcc, 0xcc),
-    ink("other", 0, 0, 0),
-];
-
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
 /// One line of a plot.
@@ -59,11 +47,11 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A plot for wide pages, a plot for narrow pages if it differs, and the figures of the plot.
+/// A plot for wide pages, a plot for narrow pages, and the figures of the plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) wide: String,
-    pub(crate) narrow: Option<String>,
+    pub(crate) narrow: String,
     /// The figures as a table, for readers without a pointer or with a screen reader.
     pub(crate) data: Markup,
 }
@@ -118,7 +106,7 @@ const MICROSECOND: f64 = 1e3;
 pub(crate) fn tails(curves: &[Curve], across: &Range<f64>) -> Result<Drawn, Failure> {
     Ok(Drawn {
         wide: tails_of(curves, across, WIDE)?,
-        narrow: Some(tails_of(curves, across, NARROW)?),
+        narrow: tails_of(curves, across, NARROW)?,
         data: figures(curves),
     })
 }
@@ -272,77 +260,6 @@ fn percent(share: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
-/// One bar, with the text of its figure.
-#[derive(Clone, Debug)]
-pub(crate) struct Bar {
-    pub(crate) ink: Ink,
-    pub(crate) name: String,
-    pub(crate) value: f64,
-    pub(crate) text: String,
-}
-
-const BAR_WIDTH: i32 = 340;
-const BAR_STEP: i32 = 28;
-const BAR_LEFT: i32 = 112;
-/// The space for the figure after the longest bar.
-const BAR_RIGHT: i32 = 70;
-
-/// Draws horizontal bars in rows, from zero, on a scale of their own.
-pub(crate) fn bars(bars: &[Bar]) -> Result<Drawn, Failure> {
-    let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-    let end_of = |value: f64| {
-        let room = f64::from(BAR_WIDTH - BAR_LEFT - BAR_RIGHT);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "at most the width of the plot"
-        )]
-        let length = (room * (value / longest.max(f64::MIN_POSITIVE)).min(1.0)).round() as i32;
-        BAR_LEFT + length
-    };
-    let mut svg = String::new();
-    let rows_end = i32::try_from(bars.len()).unwrap_or(1) * BAR_STEP + 6;
-    {
-        let size = (BAR_WIDTH.unsigned_abs(), rows_end.unsigned_abs());
-        let area = SVGBackend::with_string(&mut svg, size);
-        let area = area.into_drawing_area();
-        let style = TextStyle::from(("sans-serif", 15).into_font());
-        let right = style.pos(Pos::new(HPos::Right, VPos::Center));
-        let left = style.pos(Pos::new(HPos::Left, VPos::Center));
-        for (place, bar) in (0_i32..).zip(bars) {
-            let top = place * BAR_STEP + 3;
-            let middle = top + BAR_STEP / 2;
-            let end = end_of(bar.value);
-            let corners = [
-                (BAR_LEFT, top + 4),
-                (end.max(BAR_LEFT + 1), top + BAR_STEP - 4),
-            ];
-            area.draw(&Rectangle::new(corners, bar.ink.colour.filled()))
-                .map_err(failed)?;
-            area.draw(&Text::new(
-                bar.name.as_str(),
-                (BAR_LEFT - 8, middle),
-                right.clone(),
-            ))
-            .map_err(failed)?;
-            area.draw(&Text::new(
-                bar.text.as_str(),
-                (end + 8, middle),
-                left.clone(),
-            ))
-            .map_err(failed)?;
-        }
-        area.present().map_err(failed)?;
-    }
-    let data = html! {
-        ul { @for bar in bars { li { (bar.name) ": " (bar.text) } } }
-    };
-    Ok(Drawn {
-        wide: svg,
-        narrow: None,
-        data,
-    })
-}
-
 /// Returns the points of a tail plot: for each value of a histogram, the share of all events with at least this value.
 pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64, f64)> {
     let total = histogram.len() as f64;
@@ -359,10 +276,7 @@ pub(crate) fn tail_points(histogram: &hdrhistogram::Histogram<u64>) -> Vec<(f64,
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Bar, Curve, TICKLESS, TOKIO, bars, decades, percent, tail_points, tails, thinned, tick,
-        times,
-    };
+    use super::{Curve, TOKIO, decades, percent, tail_points, tails, thinned, tick, times};
 
     #[test]
     fn axes_span_whole_decades() {
@@ -406,7 +320,7 @@ mod tests {
             assert!(svg.contains(label), "{label} is missing");
         }
         assert!(!svg.contains("NaN"));
-        let narrow = drawn.narrow.expect("there is one");
+        let narrow = drawn.narrow;
         assert!(
             narrow.contains("1 µs") && !narrow.contains(">\n10 µs"),
             "{narrow}"
@@ -415,27 +329,6 @@ mod tests {
         for figure in ["900 µs", "2.50 ms", "curve"] {
             assert!(data.contains(figure), "{figure} is missing in {data}");
         }
-    }
-
-    #[test]
-    fn the_longest_bar_is_the_largest_value() {
-        let bar = |value| Bar {
-            ink: TICKLESS[0],
-            name: "name".to_owned(),
-            value,
-            text: "text".to_owned(),
-        };
-        let svg = bars(&[1.0, 4.0, 0.0].map(bar))
-            .expect("it can be drawn")
-            .wide;
-        let widths = svg.split("<rect ").skip(1).filter_map(|rectangle| {
-            let (_, rest) = rectangle.split_once("width=\"")?;
-            rest.split_once('"')?.0.parse::<u32>().ok()
-        });
-        let [one, four, none] = widths.collect::<Vec<_>>()[..] else {
-            panic!("{svg}");
-        };
-        assert!(four > 3 * one && one > none, "{svg}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) fn head(began: SystemTime, failed: bool, threads: usize) -> Value {
     json!({
         "file_version": 1,
         // With the colons, as rt-tests writes these two names.
-        "cmdline:": crate::command_line(),
+        "cmdline:": crate::shown::command_line(),
         "rt_test_version:": env!("CARGO_PKG_VERSION"),
         "library": "tickless",
         "start_time": date(began),

@@ -6,10 +6,9 @@
 use clap::ValueEnum;
 use rustix::thread::sched_setaffinity;
 use thread_priority::{
-    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
-    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
 };
-use tickless::topology::CpuSet;
 
 use crate::failure::Failure;
 
@@ -19,10 +18,6 @@ pub(crate) enum Policy {
     /// Fairly: the default of all threads
     #[value(alias = "normal")]
     Other,
-    /// Fairly, as one that needs its time in long pieces
-    Batch,
-    /// Runs only when no other thread wants to run
-    Idle,
     /// Highest priority first, until it waits
     Fifo,
     /// Highest priority first, with time slices among equals
@@ -33,8 +28,6 @@ impl Policy {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Other => "other",
-            Self::Batch => "batch",
-            Self::Idle => "idle",
             Self::Fifo => "fifo",
             Self::Rr => "rr",
         }
@@ -46,7 +39,7 @@ impl Policy {
 
     fn real_time(self) -> Option<RealtimeThreadSchedulePolicy> {
         match self {
-            Self::Other | Self::Batch | Self::Idle => None,
+            Self::Other => None,
             Self::Fifo => Some(RealtimeThreadSchedulePolicy::Fifo),
             Self::Rr => Some(RealtimeThreadSchedulePolicy::RoundRobin),
         }
@@ -55,17 +48,10 @@ impl Policy {
 
 /// Lets the calling thread run on `cpu` only, as `option` asked for.
 pub(crate) fn pin(cpu: u32, option: &str) -> Result<(), Failure> {
-    pin_to(&[cpu].into_iter().collect(), option)
-}
-
-/// Lets the calling thread run on `cpus` only, as `option` asked for.
-pub(crate) fn pin_to(cpus: &CpuSet, option: &str) -> Result<(), Failure> {
     let mut set = rustix::thread::CpuSet::new();
-    for cpu in cpus.iter() {
-        let number = usize::try_from(cpu).unwrap_or(usize::MAX);
-        if number < rustix::thread::CpuSet::MAX_CPU {
-            set.set(number);
-        }
+    let number = usize::try_from(cpu).unwrap_or(usize::MAX);
+    if number < rustix::thread::CpuSet::MAX_CPU {
+        set.set(number);
     }
     sched_setaffinity(None, &set).map_err(|error| {
         // The kernel has one number for both.
@@ -77,39 +63,22 @@ pub(crate) fn pin_to(cpus: &CpuSet, option: &str) -> Result<(), Failure> {
             }
             error => error.to_string(),
         };
-        Failure::Machine(format!("cannot run on CPU {cpus} ({option}): {why}"))
+        Failure::Machine(format!("cannot run on CPU {cpu} ({option}): {why}"))
     })
-}
-
-/// Sets a policy without priorities, unless it is the default of threads.
-fn set_normal(policy: Policy) -> Result<(), Failure> {
-    let normal = match policy {
-        Policy::Batch => NormalThreadSchedulePolicy::Batch,
-        Policy::Idle => NormalThreadSchedulePolicy::Idle,
-        Policy::Other | Policy::Fifo | Policy::Rr => return Ok(()),
-    };
-    // In the middle of its range, which the crate makes a niceness of 0.
-    const NOT_NICE: u8 = 49;
-    let set = set(NOT_NICE, ThreadSchedulePolicy::Normal(normal));
-    set.map_err(|error| {
-        let name = policy.name();
-        Failure::Machine(format!("cannot have the policy {name}: {error}"))
-    })
-}
-
-fn set(priority: u8, policy: ThreadSchedulePolicy) -> Result<(), String> {
-    let value = ThreadPriorityValue::try_from(priority).map_err(|error| error.to_string())?;
-    let priority = ThreadPriority::Crossplatform(value);
-    set_thread_priority_and_policy(thread_native_id(), priority, policy)
-        .map_err(|error| error.to_string())
 }
 
 /// Gives the calling thread a real-time priority, if the policy has any, as `option` asked for.
 pub(crate) fn set_priority(policy: Policy, priority: u8, option: &str) -> Result<(), Failure> {
     let Some(real_time) = policy.real_time() else {
-        return set_normal(policy);
+        return Ok(());
     };
-    let set = set(priority, ThreadSchedulePolicy::Realtime(real_time));
+    let wanted = ThreadSchedulePolicy::Realtime(real_time);
+    let value = ThreadPriorityValue::try_from(priority).map_err(|error| error.to_string());
+    let set = value.and_then(|value| {
+        let priority = ThreadPriority::Crossplatform(value);
+        set_thread_priority_and_policy(thread_native_id(), priority, wanted)
+            .map_err(|error| error.to_string())
+    });
     set.map_err(|error| {
         Failure::Machine(format!(
             "cannot have priority {priority} of policy {} ({option}): {error}; that takes root, CAP_SYS_NICE or a \

@@ -7,6 +7,22 @@
 
 use std::borrow::Cow;
 
+/// Returns the command line of this process, for reports.
+pub(crate) fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| {
+        let argument = argument.to_string_lossy().into_owned();
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,%+@".contains(letter);
+        if !argument.is_empty() && argument.chars().all(plain) {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', r"'\''"))
+        }
+    });
+    let mut words = vec!["tickless".to_owned()];
+    words.extend(arguments);
+    words.join(" ")
+}
+
 /// Escapes all characters that a terminal or a page would obey rather than show. Line breaks and tabs stay.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| {

@@ -95,14 +95,6 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     Ok(bytes.saturating_mul(scale))
 }
 
-/// Parses like [`size`], with `none` for no limit.
-pub(crate) fn size_or_none(text: &str) -> Result<u64, String> {
-    match text {
-        "none" => Ok(u64::MAX),
-        _ => size(text).map_err(|error| format!("{error}; or write none")),
-    }
-}
-
 /// Formats a size for people: `531 bytes`, `38.2 KiB`, `7.11 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     let scaled = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

@@ -1,5 +1,4 @@
-//! Tests of `tickless bench`: the operations of every subject, as a report, as data and as a page. No test judges a
-//! figure.
+//! Tests of `tickless bench`: the operations of every subject, as a report and as data. No test judges a figure.
 
 mod support;
 
@@ -41,7 +40,7 @@ fn subjects<'d>(document: &'d Value, op: &str, pending: u64) -> BTreeSet<&'d str
 #[test]
 fn every_operation_has_a_row_for_every_subject_that_can() {
     let place = Place::new();
-    let line = format!("{LITTLE} --json result.json --report out.html");
+    let line = format!("{LITTLE} --json result.json");
     let (code, out, error) = place.says(&["bench"], &line);
     assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
     let document = json_file(&place.path("result.json"));
@@ -59,9 +58,6 @@ fn every_operation_has_a_row_for_every_subject_that_can() {
     for sentence in closing {
         assert!(out.contains(sentence.as_str().expect("a sentence")));
     }
-    let page = fs::read_to_string(place.path("out.html")).expect("the page");
-    assert!(page.contains(first) && page.contains("<svg "), "{page}");
-    assert!(!page.contains("NaN"));
 }
 
 /// Checks that each row has one figure, and that the figure's spread is in order.
@@ -208,11 +204,6 @@ fn nonsense_is_refused_with_what_would_be_right() {
             (&["--rounds", "0"], "1..=1001"),
             (&["--repeats", "7"], "100..=100000000"),
             (&["--seed", "x"], "invalid digit"),
-            (&["--report", "-"], "would mix the page with the table"),
-            (
-                &["--report", "no/such/place.html"],
-                "there is no directory no/such",
-            ),
             (&["--json", "."], "it is a directory"),
         ],
     );

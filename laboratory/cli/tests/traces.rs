@@ -81,9 +81,7 @@ fn rests(millis: u64) {
 #[test]
 fn a_trace_of_a_program_is_found_good() {
     let place = record(1 << 14);
-    let output = place.run(&[
-        "verify", "my.jsonl", "--chrome", "my.json", "--ftrace", "my.txt",
-    ]);
+    let output = place.run(&["verify", "my.jsonl", "--chrome", "my.json"]);
     assert_eq!(end(&output), (Some(0), String::new()));
     let out = text(&output.stdout);
     for promise in [
@@ -97,8 +95,6 @@ fn a_trace_of_a_program_is_found_good() {
         assert!(row.is_some_and(|row| row.ends_with("kept")), "{out}");
     }
     assert!(!out.contains("unknown event"), "{out}");
-    let ftrace = fs::read_to_string(place.path("my.txt")).expect("it was written");
-    assert!(ftrace.contains(": hrtimer_expire_entry: hrtimer="));
     support::json_file(&place.path("my.json"));
 }
 

@@ -37,7 +37,6 @@
 //! | compare with alternatives to the library's policies | [`baseline`], [`Policy`] |
 //! | try the claims of the sources | [`headline`] |
 //! | search for scenarios that break a promise | [`draw`] |
-//! | count the operations of a hierarchy | [`hierarchy`] |
 //!
 //! Requirement ids (TIM-17, INV-1, R36, B12) and sections (X-4.5, C-2.4) refer to the specifications in `laboratory/docs/spec`.
 #![deny(rustdoc::broken_intra_doc_links)]
@@ -46,7 +45,6 @@ pub mod baseline;
 mod clock;
 pub mod fault;
 pub mod headline;
-pub mod hierarchy;
 mod machine;
 pub mod model;
 pub mod promise;
@@ -64,8 +62,8 @@ pub use model::{
 pub use promise::{Canary, Promise, Violation};
 pub use record::{Counts, Distribution, Tally};
 pub use run::{
-    CpuOutcome, Group, Limits, Needs, Outcome, Residency, Scenario, Share, TooMuch, draw, run,
-    run_recorded, run_twice, run_twice_recorded,
+    CpuOutcome, Group, Outcome, Residency, Scenario, Share, draw, run, run_recorded, run_twice,
+    run_twice_recorded,
 };
 pub use tickless_conformance::random;
 pub use workload::{Placed, Range, Reserves, Sections, WallClock, Workload};

@@ -137,21 +137,13 @@ fn every_canary_is_caught_by_its_checker() {
 
 #[test]
 fn two_runs_of_a_seed_are_identical_to_the_byte() {
-    let mut scenario = mixed();
-    scenario.logs = true;
+    let scenario = mixed();
     let (first, second) = (run(&scenario, 7), run(&scenario, 7));
-    assert!(first.log.len() > 100_000);
-    assert!(first.log == second.log, "the logs differ");
+    assert!(first.counts.events > 10_000);
     assert_eq!(first, second);
     assert!(run_twice(&scenario, 7).holds());
     let other = run(&scenario, 8);
     assert_ne!(first.digest, other.digest, "another seed is another run");
-    scenario.logs = false;
-    assert_eq!(
-        first.digest,
-        run(&scenario, 7).digest,
-        "the digest needs no log"
-    );
 }
 
 #[test]

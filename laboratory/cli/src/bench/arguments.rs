@@ -1,7 +1,5 @@
 //! The options of `tickless bench`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use tickless_peers::{MOST_PENDING, Operation, Plan, available, needed};
@@ -49,10 +47,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Write a page with plots to this file
-    #[arg(long, visible_alias = "html", value_name = "OUT.html", value_parser = crate::page::file())]
-    pub(super) report: Option<PathBuf>,
-
     #[command(flatten)]
     pub(super) output: output::Options,
 }
@@ -61,7 +55,7 @@ const EXAMPLES: &str = "\
 Examples:
   tickless bench --quick
       Everything, in about a minute.
-  tickless bench --report bench.html --json bench.json
+  tickless bench --json bench.json
       With up to ten million pending timers, on a machine that does nothing else: takes most of an hour.
   tickless bench --only push-small,churn --pending 1000000
       Two operations, with a million others pending.

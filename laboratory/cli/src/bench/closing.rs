@@ -6,8 +6,7 @@
 
 use tickless_peers::{Family, Operation, Row};
 
-use super::Finished;
-use super::groups::{self, Group, unit};
+use super::groups::{self, Finished, Group, unit};
 use crate::units;
 
 /// Returns the conclusions of the run, one sentence each.

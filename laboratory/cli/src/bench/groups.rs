@@ -1,9 +1,20 @@
 //! Groups of rows that can be compared: the same operation, with the same numbers of pending timers and threads.
 
-use tickless_peers::{Family, Operation, Row, Spread, TOKIO};
+use tickless_peers::{Family, Missing, Operation, Plan, Results, Row, TOKIO};
 
-use super::Finished;
+use crate::machine::Machine;
 use crate::units;
+
+/// A finished run: its plan, its rows and its remarks.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) plan: Plan,
+    pub(super) machine: Machine,
+    pub(super) results: Results,
+    pub(super) missing: Vec<Missing>,
+    /// Remarks for the reader, for example about measurements that were left out.
+    pub(super) notes: Vec<String>,
+}
 
 /// The figures of all subjects for one operation under the same conditions.
 #[derive(Clone, Debug)]
@@ -82,16 +93,7 @@ pub(super) fn figure(row: &Row) -> String {
     format!("{}{star}", units::digits(figure.median))
 }
 
-/// Formats the least and the greatest value of the rounds.
-pub(super) fn range(figure: Spread) -> String {
-    format!(
-        "{} to {}",
-        units::digits(figure.min),
-        units::digits(figure.max)
-    )
-}
-
-/// The definition of a ratio, for the text and the page.
+/// The definition of a ratio.
 pub(super) const RATIO_NOTE: &str =
     "A ratio is the row's figure / that of tokio, or of the cheapest peer: below 1 is better.";
 

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Finished, closing};
+use super::closing;
+use super::groups::Finished;
 
 /// Returns the whole document.
 pub(super) fn of(finished: &Finished) -> Value {
     let plan = &finished.plan;
     json!({
-        "command": crate::command_line(),
+        "command": crate::shown::command_line(),
         "version": env!("CARGO_PKG_VERSION"),
         "machine": finished.machine,
         "is_optimised": !cfg!(debug_assertions),

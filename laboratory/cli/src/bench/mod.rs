@@ -6,28 +6,17 @@ mod arguments;
 mod closing;
 mod groups;
 mod json;
-mod page;
 mod print;
 
-use tickless_peers::{Missing, Plan, Results, Watch};
+use tickless_peers::Watch;
 
 pub(crate) use arguments::Arguments;
+use groups::Finished;
 
 use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::output::{self, Progress, Screen};
-
-/// A finished run: its plan, its rows and its remarks.
-#[derive(Debug)]
-struct Finished {
-    plan: Plan,
-    machine: Machine,
-    results: Results,
-    missing: Vec<Missing>,
-    /// Remarks for the reader, for example about measurements that were left out.
-    notes: Vec<String>,
-}
 
 struct Shown<'a> {
     interrupt: &'a Interrupt,
@@ -47,7 +36,6 @@ impl Watch for Shown<'_> {
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let (plan, mut notes) = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
-    let report = crate::page::prepare(arguments.report.as_ref())?;
     let screen = Screen::new(&arguments.output);
     let interrupt = Interrupt::catch()?;
     let progress = Progress::new(&arguments.output);
@@ -75,9 +63,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     screen.print(&print::report(&finished))?;
     if let Some(json) = json {
         json.write_json(&json::of(&finished))?;
-    }
-    if let Some(report) = report {
-        report.write(page::of(&finished)?.as_bytes())?;
     }
     Ok(CheckVerdict::from_passed(
         finished.results.faults.is_empty(),

@@ -2,8 +2,8 @@
 
 use tickless_peers::Operation;
 
-use super::groups::{self, Group, RATIO_NOTE, figure, ratio, unit};
-use super::{Finished, closing};
+use super::closing;
+use super::groups::{self, Finished, Group, RATIO_NOTE, figure, ratio, unit};
 use crate::table::{Align, table};
 use crate::units;
 

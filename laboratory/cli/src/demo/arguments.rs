@@ -25,8 +25,8 @@ use crate::units;
 /// share wake-ups; and with the paced sender on a tickless::Worker thread of its own.
 ///
 /// A figure counts as better (or worse) than tokio's only if three rounds or more have both figures, and it was better
-/// (or worse) in each of its rounds than tokio's in any round. The line "better, worse" counts such figures, and --all
-/// names them. ± is half of the range of a figure's rounds. A ratio is ours / tokio's: below 1 is better.
+/// (or worse) in each of its rounds than tokio's in any round. The line "better, worse" counts such figures, and
+/// the report names them. ± is half of the range of a figure's rounds. A ratio is ours / tokio's: below 1 is better.
 ///
 /// Checked, by the server's std::time::Instant: no tick and no timeout was early, every client that waited for its
 /// timeout was closed by it, and every answer came to its end. A failed check names its column.
@@ -74,10 +74,6 @@ pub(crate) struct Arguments {
         conflicts_with = "no_report"
     )]
     report: PathBuf,
-
-    /// Print every figure, the meaning of the columns, each check and all sentences, in 120 columns
-    #[arg(long)]
-    pub(super) all: bool,
 
     /// Write no report
     #[arg(long)]

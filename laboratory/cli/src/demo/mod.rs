@@ -19,13 +19,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use arguments::Arguments;
 use arguments::Settings;
+use report::UNOPTIMISED;
 use result::Outcome;
 use rounds::Run;
 
 use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{self, OutFile, Progress, Screen};
-use crate::report::UNOPTIMISED;
 use crate::units;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
@@ -43,19 +43,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
         Outcome::new(settings.clone(), run.totals, took, interrupted)
     };
 
-    let findings = report::of(&outcome)?;
     // The page before the table: a reader that closes standard output early has it nevertheless.
     if let Some(page) = page {
-        page.write(findings.page().as_bytes())?;
+        page.write(report::page(&outcome)?.as_bytes())?;
     }
     if let Some(json) = json {
         json.write_json(&outcome)?;
     }
-    let mut text = if arguments.all {
-        findings.text()
-    } else {
-        short(&outcome)
-    };
+    let mut text = short(&outcome);
     if let Some(output::Place::File(path)) = &outcome.settings.report {
         text.push_str(&format!("Report: {}\n", path.display()));
     }

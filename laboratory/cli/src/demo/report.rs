@@ -1,108 +1,83 @@
-//! The report of the demo: tables, plots and sentences.
+//! The page of the demo: plots, sentences and tables.
 
 use std::ops::Range;
 
 use maud::{Markup, html};
 
 use super::extent;
-use super::result::{Check, Outcome};
+use super::result::Outcome;
 use super::subject::Arm;
-use super::table::{self, Row};
+use super::table;
 use super::tally::{Late, Part, Totals};
 use crate::failure::Failure;
-use crate::page::Number;
-use crate::plot::{self, Bar, Curve};
-use crate::report::{Graphic, Report};
+use crate::plot::{self, Curve};
 use crate::{page, units};
 
-/// Returns the findings of the run.
-pub(super) fn of(outcome: &Outcome) -> Result<Report, Failure> {
-    let settings = &outcome.settings;
-    let ended = outcome
-        .interrupted
-        .then(|| format!("The run was ended early, after {:.1} s", outcome.took_s));
-    let failed = outcome.checks.iter().filter(|check| !check.holds);
-    let failed = failed.map(|Check { name, detail, .. }| format!("FAILED: {name} ({detail})"));
-    let arms = Arm::ALL.map(|arm| (arm.name().to_owned(), arm.what().to_owned()));
-    Ok(Report {
-        heading: "The same server, with tokio::time and with tickless::time",
-        lead: format!(
-            "tickless demo {}: {}; a tick every {}, idle timeouts of {}, header timeouts of {}, a slack of {}",
-            outcome.tickless_version,
-            extent(outcome),
-            units::time(settings.pace),
-            units::time(settings.idle),
-            units::time(settings.header),
-            settings
-                .slack
-                .map_or("a thousandth".to_owned(), units::time)
-        ),
-        machine: format!("{}; {}", outcome.machine.summary(), outcome.date),
-        complaints: ended.into_iter().chain(failed).collect(),
-        tables: table::tables(outcome),
-        conclusions: table::sentences(&outcome.totals),
-        subjects: arms.into(),
-        graphic: graphic(outcome)?,
-    })
-}
+/// The warning of a build without optimisation.
+pub(super) const UNOPTIMISED: &str =
+    "Built without optimisation: the figures are not those of the library.";
 
-/// Returns the plots and explanations: the paced ticks first, the others among the figures.
-fn graphic(outcome: &Outcome) -> Result<Graphic, Failure> {
+/// Returns the whole page: the plot of the paced ticks first, then the sentences, and then all figures.
+pub(super) fn page(outcome: &Outcome) -> Result<String, Failure> {
     let (settings, totals) = (&outcome.settings, &outcome.totals);
     let kinds: [fn(&Part) -> &Late; 3] =
         [|part| &part.paced, |part| &part.idle, |part| &part.header];
     let [paced, idle, header] = kinds.map(|of| tails(totals, of));
     let across = plot::times(&[&*paced, &idle, &header].concat());
-    let plots = html! {
+    let (pace, idle_time, header_time) = (
+        units::time(settings.pace),
+        units::time(settings.idle),
+        units::time(settings.header),
+    );
+    let slack = settings.slack;
+    let body = html! {
+        p.lead {
+            "tickless demo " (outcome.tickless_version) ": " (extent(outcome)) "; a tick every " (pace)
+            ", idle timeouts of " (idle_time) ", header timeouts of " (header_time) ", a slack of "
+            (slack.map_or("a thousandth".to_owned(), units::time)) "."
+        }
+        @if outcome.interrupted {
+            p.note { "The run was ended early, after " (format!("{:.1} s", outcome.took_s)) "." }
+        }
+        @for check in outcome.checks.iter().filter(|check| !check.holds) {
+            p.note { "FAILED: " (check.name) " (" (check.detail) ")." }
+        }
         (legend())
-        (figure(&paced, &across, &format!("Paced ticks, every {}: the share of ticks that were at least so \
-            late. Further left and further down is better.", units::time(settings.pace)))?)
+        (figure(&paced, &across, &format!("Paced ticks, every {pace}: the share of ticks that were at least so late. \
+            Further left and further down is better."))?)
+        h2 { "What it says" }
+        ul { @for sentence in table::sentences(totals) { li { (sentence) } } }
+        details.all {
+            summary { "All figures" }
+            @for (heading, grid) in table::tables(totals, &outcome.checks) {
+                p { (heading) "." }
+                (grid.html())
+            }
+            h2 { "How late timeouts were" }
+            (legend())
+            (figure(&idle, &across, &format!("Idle timeouts of {idle_time}: each re-armed by every request, fired for \
+                those that fell silent."))?)
+            (figure(&header, &across, &format!("Header timeouts of {header_time}, through hyper's timer interface: \
+                fired for those that never finished a header."))?)
+        }
+        h2 { "How to read it" }
+        (reading())
+        h2 { "What ran" }
+        table.facts { tbody {
+            @for arm in Arm::ALL { tr { th scope="row" { (arm.name()) } td { (arm.what()) } } }
+        } }
+        p { (outcome.machine.summary()) "; " (outcome.date) }
+        @if cfg!(debug_assertions) { p { (UNOPTIMISED) } }
     };
-    let figures = html! {
-        h2 { "How late timeouts were" }
-        (legend())
-        (figure(&idle, &across, &format!("Idle timeouts of {}: each re-armed by every request, fired for \
-            those that fell silent.", units::time(settings.idle)))?)
-        (figure(&header, &across, &format!("Header timeouts of {}, through hyper's timer interface: fired \
-            for those that never finished a header.", units::time(settings.header)))?)
-        h2 { "What it costs" }
-        (costs(totals)?)
-    };
-    Ok(Graphic {
-        numbers: numbers(totals),
-        plots: Some(plots),
-        figures: Some(figures),
-        reading: Some(reading()),
-    })
+    let heading = "The same server, with tokio::time and with tickless::time";
+    Ok(page::page(heading, &body))
 }
 
 /// Names the arm of each line.
 fn legend() -> Markup {
-    page::legend(Arm::ALL.map(|arm| (arm.ink(), arm.name())))
-}
-
-/// Returns the three figures at the top of the page: a lateness and two costs.
-fn numbers(totals: &Totals) -> Vec<Number> {
-    let kinds = [
-        (
-            "paced_p50_ns",
-            "late at the median, of paced ticks, with nothing set up",
-        ),
-        ("cpu_percent", "of one CPU, for the server and its timers"),
-        ("wakeups_per_second", "wake-ups a second"),
-    ];
-    let number = |(name, what): (&str, &str)| {
-        let row = Row::named(name);
-        Some(Number {
-            figure: (row.show)(row.figure(totals, Arm::Tickless)?),
-            what: format!(
-                "{what}; tokio {}, ratio {}",
-                (row.show)(row.figure(totals, Arm::Tokio)?),
-                units::ratio(row.ratio(totals, Arm::Tickless)?)
-            ),
-        })
-    };
-    kinds.into_iter().filter_map(number).collect()
+    html! {
+        p.legend { @for arm in Arm::ALL { span class=(arm.ink().class) { (arm.name()) } } }
+    }
 }
 
 /// Returns the curves of one kind of lateness, one for each arm that has values.
@@ -124,40 +99,7 @@ fn figure(curves: &[Curve], across: &Range<f64>, caption: &str) -> Result<Markup
     if curves.is_empty() {
         return Ok(html! {});
     }
-    Ok(page::figure(
-        plot::tails(curves, across)?,
-        &html! { (caption) },
-    ))
-}
-
-/// Draws a panel of bars for each cost.
-fn costs(totals: &Totals) -> Result<Markup, Failure> {
-    let mut drawn = Vec::new();
-    for name in [
-        "push_ns",
-        "arm_and_drop_ns",
-        "cpu_percent",
-        "wakeups_per_second",
-    ] {
-        let row = Row::named(name);
-        let bars = Arm::ALL.into_iter().filter_map(|arm| {
-            let value = row.figure(totals, arm)?;
-            Some(Bar {
-                ink: arm.ink(),
-                name: arm.name().to_owned(),
-                value,
-                text: (row.show)(value),
-            })
-        });
-        let bars: Vec<Bar> = bars.collect();
-        if !bars.is_empty() {
-            let caption = html! { (row.group) ": " (row.label) };
-            drawn.push(page::figure(plot::bars(&bars)?, &caption));
-        }
-    }
-    Ok(html! {
-        div.panels { @for panel in drawn { (panel) } }
-    })
+    Ok(page::figure(plot::tails(curves, across)?, caption))
 }
 
 fn reading() -> Markup {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::arguments::Settings;
 use super::subject::Arm;
-use super::table::ROWS;
+use super::table::{Check, ROWS};
 use super::tally::{Episodes, Part, Total, Totals};
 use crate::machine::Machine;
 use crate::units;
@@ -30,15 +30,6 @@ pub(crate) struct Outcome {
     pub(crate) arms: Vec<Figures>,
     #[serde(skip)]
     pub(crate) totals: Totals,
-}
-
-/// A fact that has to be true, and the result of the check.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Check {
-    pub(crate) name: &'static str,
-    pub(crate) holds: bool,
-    /// The counts that the check judged.
-    pub(crate) detail: String,
 }
 
 /// The figures of an arm.
@@ -93,7 +84,7 @@ impl Outcome {
         let arms = Arm::ALL.iter().map(figures).collect();
         Self {
             tickless_version: env!("CARGO_PKG_VERSION"),
-            command: crate::command_line(),
+            command: crate::shown::command_line(),
             date: httpdate::fmt_http_date(SystemTime::now() - took),
             machine: Machine::read(),
             settings,

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::Finished;
 use super::arguments::Plan;
-use super::thread::{Figures, Measured};
+use super::thread::{Figures, Finished, Measured};
 use crate::histogram::quantile;
 use crate::rt_tests;
 

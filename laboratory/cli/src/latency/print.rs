@@ -3,11 +3,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::Finished;
 use super::arguments::{Placement, Plan};
 use super::counts::{Counts, Snapshot};
-use super::spikes::Spikes;
-use super::thread::Sample;
+use super::thread::Finished;
 use crate::histogram::quantile;
 use crate::machine::line;
 use crate::units;
@@ -37,42 +35,19 @@ fn thread_line(
 }
 
 /// Figures on a terminal that each update overwrites.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Live {
     /// The number of lines of the previous update.
     lines: usize,
-    only_on_max: bool,
-    max: u64,
 }
 
 impl Live {
-    pub(super) fn new(only_on_max: bool) -> Self {
-        Self {
-            lines: 0,
-            only_on_max,
-            max: 0,
-        }
-    }
-
-    /// Returns the text that updates the figures; empty if the user has not asked for them yet.
+    /// Returns the text that updates the figures.
     pub(super) fn frame(
         &mut self,
         plan: &Plan,
         threads: &[(i32, Placement, Arc<Counts>)],
     ) -> String {
-        let snapshots: Vec<_> = threads
-            .iter()
-            .map(|(.., counts)| counts.snapshot())
-            .collect();
-        let max = snapshots
-            .iter()
-            .map(|snapshot| snapshot.max)
-            .max()
-            .unwrap_or(0);
-        if self.only_on_max && self.lines > 0 && max <= self.max {
-            return String::new();
-        }
-        self.max = max;
         let mut text = self.back();
         let load = line("/proc/loadavg").unwrap_or_default();
         // Writing to a string cannot fail.
@@ -81,8 +56,8 @@ impl Live {
             "\x1b[2Kpolicy: {}: loadavg: {load}\n",
             plan.policy.name()
         );
-        for (number, ((id, placement, _), snapshot)) in threads.iter().zip(&snapshots).enumerate() {
-            let shown = thread_line(plan, number, *id, placement, snapshot);
+        for (number, (id, placement, counts)) in threads.iter().enumerate() {
+            let shown = thread_line(plan, number, *id, placement, &counts.snapshot());
             let _infallible = writeln!(text, "\x1b[2K{shown}");
         }
         self.lines = threads.len() + 2;
@@ -99,72 +74,6 @@ impl Live {
             0 => String::new(),
             lines => format!("\x1b[{lines}A"),
         }
-    }
-}
-
-/// The output of `-v`: `thread:cycle:latency`, in the columns of cyclictest.
-#[derive(Debug)]
-pub(super) struct Values {
-    in_nanos: bool,
-    /// The number of samples of which the largest is printed.
-    each: u64,
-    /// The number of samples since the last line and the largest of them, for each thread.
-    waiting: Vec<(u64, Option<Sample>)>,
-    head: String,
-}
-
-/// Returns the first line of `-v`.
-pub(super) fn cpus() -> String {
-    let online = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("Max CPUs = {online}\nOnline CPUs = {online}\n")
-}
-
-impl Values {
-    pub(super) fn new(plan: &Plan, each: u64) -> Self {
-        let threads = plan.threads.iter().enumerate();
-        let head = threads.map(|(number, placement)| {
-            format!(
-                "Thread {number} Interval: {}\n",
-                placement.interval.as_micros()
-            )
-        });
-        Self {
-            in_nanos: plan.in_nanos,
-            each,
-            waiting: vec![(0, None); plan.threads.len()],
-            head: head.collect(),
-        }
-    }
-
-    pub(super) fn head(&self) -> String {
-        self.head.clone()
-    }
-
-    pub(super) fn lines(&mut self, samples: impl Iterator<Item = Sample>) -> String {
-        let mut text = String::new();
-        for sample in samples {
-            let (seen, largest) = &mut self.waiting[sample.thread];
-            *seen += 1;
-            if largest.is_none_or(|largest| sample.late > largest.late) {
-                *largest = Some(sample);
-            }
-            if *seen < self.each {
-                continue;
-            }
-            *seen = 0;
-            let Sample {
-                thread,
-                cycle,
-                late,
-            } = largest.take().unwrap_or(sample);
-            let value = if self.in_nanos {
-                late.as_nanos()
-            } else {
-                late.as_micros()
-            };
-            let _infallible = writeln!(text, "{thread:8}:{cycle:8}:{value:8}");
-        }
-        text
     }
 }
 
@@ -209,32 +118,6 @@ pub(super) fn comments(finished: &Finished<'_>) -> String {
         let first = subjects[0];
         let _infallible = writeln!(text, "# {}: {}", first.name(), first.explanation());
     }
-    text
-}
-
-/// Formats the list of `--spike`.
-pub(super) fn spikes(finished: &Finished<'_>) -> String {
-    let plan = finished.plan;
-    let of_each = finished.threads.iter();
-    let of_each: Vec<&Spikes> = of_each
-        .filter_map(|thread| thread.figures[0].spikes.as_ref())
-        .collect();
-    let all: u64 = of_each.iter().map(|spikes| spikes.count()).sum();
-    if all == 0 {
-        return String::new();
-    }
-    let mut text = String::from("\n");
-    for (number, spikes) in of_each.iter().enumerate() {
-        for spike in spikes.first() {
-            let late = if plan.in_nanos {
-                spike.late.as_nanos()
-            } else {
-                spike.late.as_micros()
-            };
-            let _infallible = writeln!(text, "T:{number:2} Spike:{late:8}: TS: {:12}", spike.at);
-        }
-    }
-    let _infallible = writeln!(text, "spikes = {all}\n");
     text
 }
 
@@ -292,12 +175,6 @@ pub(super) fn histogram(finished: &Finished<'_>) -> String {
         .iter()
         .map(|thread| &*thread.figures[0].counts)
         .collect();
-    let with_sum = |mut figures: Vec<u64>, of_all: u64| {
-        if plan.histogram_of_all {
-            figures.push(of_all);
-        }
-        figures
-    };
     let line = |out: &mut String, head: &str, figures: Vec<u64>, width: usize| {
         let figures: Vec<_> = figures
             .iter()
@@ -309,18 +186,14 @@ pub(super) fn histogram(finished: &Finished<'_>) -> String {
             figures.join(if width == 6 { "\t" } else { " " })
         );
     };
-    let sums = |of: &dyn Fn(&Counts) -> u64| {
-        let figures: Vec<u64> = all.iter().map(|counts| of(counts)).collect();
-        let sum = figures.iter().sum();
-        with_sum(figures, sum)
-    };
+    let of_all = |of: &dyn Fn(&Counts) -> u64| all.iter().map(|counts| of(counts)).collect();
     let mut out = String::from("# Histogram\n");
     for micros in 0..plan.buckets {
-        let figures = sums(&|counts| counts.bucket(micros));
+        let figures = of_all(&|counts| counts.bucket(micros));
         line(&mut out, &format!("{micros:06}"), figures, 6);
     }
     let inside = |counts: &Counts| (0..plan.buckets).map(|micros| counts.bucket(micros)).sum();
-    line(&mut out, "# Total:", sums(&inside), 9);
+    line(&mut out, "# Total:", of_all(&inside), 9);
     let scale = if plan.in_nanos { 1 } else { 1_000 };
     let snapshots: Vec<_> = all.iter().map(|counts| counts.snapshot()).collect();
     let each = |of: &dyn Fn(&Snapshot) -> u64| snapshots.iter().map(of).collect::<Vec<_>>();
@@ -332,13 +205,11 @@ pub(super) fn histogram(finished: &Finished<'_>) -> String {
     );
     let average = |of: &Snapshot| of.sum.checked_div(of.cycles).unwrap_or(0) / scale;
     line(&mut out, "# Avg Latencies:", each(&average), 5);
-    let maxima = each(&|of| of.max / scale);
-    let largest = maxima.iter().copied().max().unwrap_or(0);
-    line(&mut out, "# Max Latencies:", with_sum(maxima, largest), 5);
+    line(&mut out, "# Max Latencies:", each(&|of| of.max / scale), 5);
     line(
         &mut out,
         "# Histogram Overflows:",
-        sums(&|counts| counts.beyond().0),
+        of_all(&|counts| counts.beyond().0),
         5,
     );
     out.push_str(&overflows(&all));

@@ -1,22 +1,18 @@
 //! The threads that measure the lateness of their timers.
 
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 
-use rustix::time::{ClockId, clock_gettime};
-
-use super::arguments::{Align, Placement, Plan};
+use super::arguments::{Placement, Plan};
 use super::counts::Counts;
-use super::spikes::Spikes;
+use super::setting;
 use super::subject::{Subject, Wait};
-use super::{Break, setting};
-use crate::crew;
 use crate::failure::Failure;
 use crate::histogram;
-use crate::tracing::Tracing;
 
 /// The time for which one subject uses a thread before the next subject does.
 const SLICE: Duration = Duration::from_millis(100);
@@ -27,16 +23,6 @@ pub(super) struct Figures {
     pub(super) subject: Subject,
     pub(super) counts: Arc<Counts>,
     pub(super) histogram: Histogram<u64>,
-    /// The spikes to list, if the user asked for them.
-    pub(super) spikes: Option<Spikes>,
-}
-
-/// One latency, as `-v` prints it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sample {
-    pub(super) thread: usize,
-    pub(super) cycle: u64,
-    pub(super) late: Duration,
 }
 
 /// The measurements of a thread.
@@ -49,26 +35,62 @@ pub(super) struct Measured {
     pub(super) figures: Vec<Figures>,
 }
 
-/// The signals of the threads, which receive the instant at which all of them begin.
-type Signals = crew::Signals<Instant, Break>;
+/// A finished run: its plan and its figures.
+pub(super) struct Finished<'r> {
+    pub(super) plan: &'r Plan,
+    pub(super) began: SystemTime,
+    pub(super) threads: Vec<Measured>,
+    /// The thread that found a latency above the limit of `-b`.
+    pub(super) broken: Option<Break>,
+}
+
+/// A latency above the limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Break {
+    pub(super) thread_id: i32,
+    pub(super) late: Duration,
+}
+
+impl Finished<'_> {
+    /// Returns the number of times that a timer of this library fired early.
+    pub(super) fn early(&self) -> u64 {
+        let counts = self.threads.iter().flat_map(|thread| &thread.figures);
+        let ours = counts.filter(|figures| figures.subject.is_ours());
+        ours.map(|figures| figures.counts.early()).sum()
+    }
+}
+
+/// The signals between a run and its threads: the end, and the cause of an early one.
+#[derive(Debug, Default)]
+struct Signals {
+    over: AtomicBool,
+    broken: OnceLock<Break>,
+}
+
+impl Signals {
+    fn end(&self) {
+        // Relaxed: a flag that is looked at again and again.
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        // Relaxed: as above.
+        self.over.load(Ordering::Relaxed)
+    }
+}
 
 /// All measuring threads.
 pub(super) struct Crew {
     signals: Arc<Signals>,
     threads: Vec<JoinHandle<Result<Measured, Failure>>>,
     counts: Vec<(i32, Placement, Arc<Counts>)>,
-    samples: mpsc::Receiver<Sample>,
 }
-
-/// The number of samples that may wait to be printed; further samples are dropped.
-const SAMPLES: usize = 1 << 16;
 
 impl Crew {
     /// Starts the threads, and lets them begin together when all are on their CPUs.
-    pub(super) fn start(plan: &Plan, tracing: Option<&Arc<Tracing>>) -> Result<Self, Failure> {
+    pub(super) fn start(plan: &Plan) -> Result<Self, Failure> {
         let signals = Arc::new(Signals::default());
         let (ready, answers) = mpsc::channel();
-        let (tell, samples) = mpsc::sync_channel(if plan.verbose.is_some() { SAMPLES } else { 0 });
         let start = Arc::new(Barrier::new(plan.threads.len() + 1));
         let mut threads = Vec::new();
         let mut counts = Vec::new();
@@ -77,15 +99,11 @@ impl Crew {
                 subject,
                 counts: Arc::new(Counts::new(plan.buckets)),
                 histogram: histogram::new(),
-                spikes: plan.spikes.map(Spikes::new),
             });
             let mut measuring = Measuring {
                 plan: plan.clone(),
                 placement,
-                number,
                 signals: Arc::clone(&signals),
-                tracing: tracing.cloned(),
-                tell: plan.verbose.is_some().then(|| tell.clone()),
                 figures: figures.collect(),
             };
             counts.push((0, placement, Arc::clone(&measuring.figures[0].counts)));
@@ -101,15 +119,16 @@ impl Crew {
                     measuring.run().map(|()| measuring.measured(id))
                 });
             // Without all threads none passes the barrier: those that wait there end with the process.
-            threads.push(thread.map_err(crew::not_started)?);
+            threads
+                .push(thread.map_err(|error| {
+                    Failure::Machine(format!("cannot start a thread: {error}"))
+                })?);
         }
         let answers: Vec<_> = answers.iter().take(threads.len()).collect();
         let placed: Result<Vec<_>, Failure> = answers.into_iter().collect();
         if placed.is_err() {
             signals.end();
         }
-        // The first and the only time.
-        let _set = signals.told.set(first_instant(plan.align));
         start.wait();
         for (number, id) in placed? {
             counts[number].0 = id;
@@ -118,7 +137,6 @@ impl Crew {
             signals,
             threads,
             counts,
-            samples,
         })
     }
 
@@ -126,11 +144,6 @@ impl Crew {
     /// thread.
     pub(super) fn counts(&self) -> &[(i32, Placement, Arc<Counts>)] {
         &self.counts
-    }
-
-    /// Returns the samples since the last call, for `-v`.
-    pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
-        self.samples.try_iter()
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -143,9 +156,11 @@ impl Crew {
 
     /// Waits for all threads.
     pub(super) fn finish(self) -> Result<(Vec<Measured>, Option<Break>), Failure> {
-        let measured = self.threads.into_iter().map(|thread| crew::join(thread)?);
+        let broke_down = |_| Failure::Machine("a measuring thread broke down".to_owned());
+        let threads = self.threads.into_iter();
+        let measured = threads.map(|thread| thread.join().map_err(broke_down)?);
         let measured = measured.collect::<Result<Vec<_>, _>>()?;
-        Ok((measured, self.signals.broken()))
+        Ok((measured, self.signals.broken.get().copied()))
     }
 }
 
@@ -153,10 +168,7 @@ impl Crew {
 struct Measuring {
     plan: Plan,
     placement: Placement,
-    number: usize,
     signals: Arc<Signals>,
-    tracing: Option<Arc<Tracing>>,
-    tell: Option<mpsc::SyncSender<Sample>>,
     figures: Vec<Figures>,
 }
 
@@ -190,7 +202,7 @@ impl Measuring {
     fn turn(&mut self, place: usize, length: Duration, wait: &mut Wait<'_>) {
         let interval = self.placement.interval;
         let begun = Instant::now();
-        let mut due = self.first_deadline(begun);
+        let mut due = begun + interval;
         let cycles = self.figures[place].counts.snapshot().cycles;
         let mut left = self
             .plan
@@ -204,38 +216,14 @@ impl Measuring {
                 None => self.figures[place].counts.note_early(),
             }
             left -= 1;
-            due = next(due, now, interval, self.plan.relative);
-        }
-    }
-
-    /// Returns the first deadline of a turn: an interval from now, or the next deadline of the common grid of the
-    /// threads.
-    fn first_deadline(&self, begun: Instant) -> Instant {
-        let interval = self.placement.interval;
-        match (self.plan.align, self.signals.told.get()) {
-            (Some(align), Some(start)) => {
-                let offset = align.offset * u32::try_from(self.number).unwrap_or(u32::MAX);
-                next(*start + offset, begun, interval, false)
-            }
-            _ => begun + interval,
+            due = next(due, now, interval);
         }
     }
 
     fn note(&mut self, place: usize, late: Duration) {
         let figures = &mut self.figures[place];
-        if let Some(tell) = self.tell.as_ref().filter(|_| place == 0) {
-            // Never waits: a sample that there is no room for is left out.
-            let _full = tell.try_send(Sample {
-                thread: self.number,
-                cycle: figures.counts.snapshot().cycles,
-                late,
-            });
-        }
         figures.counts.note(late);
         histogram::record(&mut figures.histogram, late);
-        if let Some(spikes) = &mut figures.spikes {
-            spikes.note(late, || clock_gettime(ClockId::Monotonic));
-        }
         if self.plan.limit.is_some_and(|limit| late > limit) {
             self.stop(late);
         }
@@ -245,16 +233,9 @@ impl Measuring {
     #[cold]
     fn stop(&self, late: Duration) {
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
-        self.signals.end_with(|| {
-            if let Some(tracing) = &self.tracing {
-                let micros = late.as_micros();
-                let limit = self.plan.limit.unwrap_or_default().as_micros();
-                let mark = format!("hit latency threshold ({micros} > {limit})\n");
-                // Whether there is a trace was said at the beginning.
-                let _done = tracing.stop(&mark);
-            }
-            Break { thread_id, late }
-        });
+        self.signals.end();
+        // The first of the threads that end the run gives the cause.
+        let _is_first = self.signals.broken.set(Break { thread_id, late });
     }
 
     fn measured(self, thread_id: i32) -> Measured {
@@ -267,23 +248,8 @@ impl Measuring {
     }
 }
 
-/// Returns the beginning of the threads: now, or the next full second of the clock.
-fn first_instant(align: Option<Align>) -> Instant {
-    // The clock first: a preemption in between makes the threads late by as much, and nothing wrong.
-    let clock = clock_gettime(ClockId::Monotonic);
-    let now = Instant::now();
-    if !align.is_some_and(|align| align.to_second) {
-        return now;
-    }
-    let nanos = u32::try_from(clock.tv_nsec).unwrap_or(0);
-    now + (Duration::from_secs(1) - Duration::from_nanos(nanos.into()))
-}
-
 /// Returns the deadline after `due`, seen at `now`. Deadlines that have passed are skipped, as in cyclictest.
-fn next(due: Instant, now: Instant, interval: Duration, relative: bool) -> Instant {
-    if relative {
-        return now + interval;
-    }
+fn next(due: Instant, now: Instant, interval: Duration) -> Instant {
     let mut next = due + interval;
     if let Some(behind) = now.checked_duration_since(next) {
         let missed = behind.as_nanos() / interval.as_nanos() + 1;
@@ -308,8 +274,7 @@ mod tests {
             (100, 200, 300),
             (100, 1_050, 1_100),
         ] {
-            assert_eq!(next(at(due), at(now), interval, false), at(expected));
+            assert_eq!(next(at(due), at(now), interval), at(expected));
         }
-        assert_eq!(next(at(100), at(150), interval, true), at(250));
     }
 }

@@ -5,7 +5,6 @@
 mod fuzz;
 mod headline;
 mod input;
-mod limits;
 mod parallel;
 mod report;
 mod run;

@@ -15,7 +15,7 @@ use tickless_sim::{Outcome, Picos, Scenario};
 use super::input::{self, Chosen, Input};
 use super::timeline::{Part, Picture, Window};
 use super::trace::{Size, Tally, Writer};
-use super::{limits, parallel, report, scenarios, summary};
+use super::{parallel, report, scenarios, summary};
 use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::table::{Align, table};
@@ -52,15 +52,12 @@ pub(crate) struct Arguments {
 
     /// Write all events to this file, for `tickless verify`; `-` is standard output
     ///
-    /// It is compressed if the name ends in .gz. A second of a large machine may be several gigabytes.
+    /// It is compressed if the name ends in .gz. A second of a large machine may be several gigabytes. A run that is ended
+    /// leaves nothing.
     #[arg(long, value_name = "OUT.jsonl")]
     trace: Option<Place>,
 
-    /// Stop when the trace is larger than this, such as 8G, or none [default: 1G, and none for standard output]
-    #[arg(long, value_name = "SIZE", value_parser = units::size_or_none, requires = "trace")]
-    trace_limit: Option<u64>,
-
-    /// Write a page with plots to this file
+    /// Write a page with the figures and a picture of a part of the run to this file
     #[arg(long, value_name = "OUT.html", value_parser = crate::page::file())]
     report: Option<PathBuf>,
 
@@ -71,9 +68,6 @@ pub(crate) struct Arguments {
     /// Length of the part of the run that is drawn
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "4ms", requires = "report")]
     timeline_for: Duration,
-
-    #[command(flatten)]
-    limits: limits::Bounds,
 
     #[command(flatten)]
     output: output::Options,
@@ -114,7 +108,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
         return list();
     };
     let scenario = input::scenario(file, profile.transpose()?.as_ref())?;
-    arguments.limits.check(&scenario, &file.name())?;
     let traces_to_screen = arguments.trace == Some(Place::StandardOutput);
     if traces_to_screen && arguments.output.json == Some(Place::StandardOutput) {
         return Err(Failure::Input(
@@ -142,9 +135,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
         size,
     } = awaited(&scenario, arguments, trace)?;
     if let Some(report) = report {
-        report.write(
-            report::of(&scenario, &outcome, picture.as_ref(), arguments.twice)?.as_bytes(),
-        )?;
+        let page = report::of(&scenario, &outcome, picture.as_ref(), arguments.twice);
+        report.write(page.as_bytes())?;
     }
     if let Some(json) = json {
         json.write_json(&Document {
@@ -173,17 +165,8 @@ struct Done {
     size: Option<Size>,
 }
 
-/// The messages from the thread of the run to the thread that waits for it.
-enum Message {
-    Over(Box<Result<Done, Failure>>),
-    TooLarge,
-}
-
-/// The time between two checks of the waiting thread, which end the run or report the size of the trace.
+/// The time between two looks at the progress.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// The default limit of a trace's size in bytes: a larger trace is seldom intended.
-const TRACE: u64 = 1 << 30;
 
 /// Runs the scenario on a thread of its own, and shows its progress meanwhile.
 fn awaited(
@@ -197,9 +180,7 @@ fn awaited(
         let (scenario, arguments) = (scenario.clone(), arguments.clone());
         let tally = Arc::clone(&tally);
         move || {
-            let done = recorded(&scenario, &arguments, trace, &tally, &tell);
-            // The thread that waits may have ended, because the trace was stopped.
-            let _heard = tell.send(Message::Over(Box::new(done)));
+            let _heard = tell.send(Box::new(recorded(&scenario, &arguments, trace, &tally)));
         }
     };
     let thread = thread::Builder::new().name("run".to_owned()).spawn(work);
@@ -209,9 +190,7 @@ fn awaited(
     loop {
         progress.show(&doing(scenario, &tally));
         match told.recv_timeout(LOOK) {
-            Ok(Message::Over(done)) => return *done,
-            // The thread is left to the end of the process, which is near.
-            Ok(Message::TooLarge) => return Err(too_large(scenario, arguments, &tally)),
+            Ok(done) => return *done,
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
@@ -237,32 +216,6 @@ fn doing(scenario: &Scenario, tally: &Tally) -> String {
             units::bytes(bytes)
         ),
     }
-}
-
-/// Explains that no trace was kept, how large it would be, and the remedies.
-fn too_large(scenario: &Scenario, arguments: &Arguments, tally: &Tally) -> Failure {
-    let (time, bytes) = tally.now();
-    let time = Picos::from_nanos(time).min(scenario.duration);
-    // As much for each nanosecond to come.
-    let whole = u128::from(bytes) * u128::from(scenario.duration.as_nanos());
-    let whole = whole / u128::from(time.as_nanos().max(1));
-    Failure::Input(format!(
-        "the trace is larger than {} after {} of {}, and nothing was written; all of it would be about {}: record \
-         a shorter run or fewer CPUs, compress it with a name that ends in .gz, or allow it with --trace-limit SIZE or \
-         none",
-        units::bytes(limit(arguments)),
-        units::nanos(time.as_nanos() as f64),
-        scenario.duration,
-        units::bytes(u64::try_from(whole).unwrap_or(u64::MAX)),
-    ))
-}
-
-fn limit(arguments: &Arguments) -> u64 {
-    let default = match arguments.trace {
-        Some(Place::StandardOutput) => u64::MAX,
-        _ => TRACE,
-    };
-    arguments.trace_limit.unwrap_or(default)
 }
 
 fn traced(size: Size) -> String {
@@ -299,15 +252,10 @@ fn recorded(
     arguments: &Arguments,
     trace: Option<OutFile>,
     tally: &Arc<Tally>,
-    tell: &mpsc::Sender<Message>,
 ) -> Result<Done, Failure> {
     let writer = trace.zip(arguments.trace.as_ref());
     let writer = writer.map(|(file, place)| {
-        let tell = tell.clone();
-        let too_large = move || {
-            let _heard = tell.send(Message::TooLarge);
-        };
-        let writer = Writer::new(file, place, limit(arguments), Arc::clone(tally), too_large);
+        let writer = Writer::new(file, place, Arc::clone(tally));
         Rc::new(RefCell::new(writer))
     });
     let window = |from: Option<Picos>| {

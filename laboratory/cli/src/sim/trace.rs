@@ -71,35 +71,22 @@ pub(crate) struct Size {
 
 /// A sink that writes the events of a run as a trace.
 pub(crate) struct Writer {
-    /// The stream to the file; `None` after the trace became too large and its file was removed.
-    stream: Option<Stream>,
+    stream: Stream,
     lines: u64,
     hash: Hash,
     failed: Option<io::Error>,
-    limit: u64,
     tally: Arc<Tally>,
-    /// The function that is called when the file becomes larger than its limit.
-    too_large: Box<dyn Fn()>,
 }
 
 impl Writer {
-    /// Makes a writer of up to `limit` bytes to `file`, which was prepared for `place`. When the trace becomes larger,
-    /// the file is removed and `too_large` is called.
-    pub(crate) fn new(
-        file: OutFile,
-        place: &Place,
-        limit: u64,
-        tally: Arc<Tally>,
-        too_large: impl Fn() + 'static,
-    ) -> Self {
+    /// Makes a writer to `file`, which was prepared for `place`.
+    pub(crate) fn new(file: OutFile, place: &Place, tally: Arc<Tally>) -> Self {
         Self {
-            stream: Some(Stream::new(file, place)),
+            stream: Stream::new(file, place),
             lines: 0,
             hash: Hash::new(),
             failed: None,
-            limit,
             tally,
-            too_large: Box::new(too_large),
         }
     }
 
@@ -109,15 +96,7 @@ impl Writer {
 
     fn line(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
         self.lines += 1;
-        let Some(stream) = &mut self.stream else {
-            return;
-        };
-        if stream.written() > self.limit {
-            // Which deletes the file.
-            self.stream = None;
-            (self.too_large)();
-            return;
-        }
+        let stream = &mut self.stream;
         if stream.has_failed() || self.failed.is_some() {
             return;
         }
@@ -138,7 +117,7 @@ impl Writer {
         if let Some(error) = self.failed {
             return Err(Failure::Machine(format!("cannot write JSON: {error}")));
         }
-        let bytes = self.stream.map_or(Ok(0), Stream::finish)?;
+        let bytes = self.stream.finish()?;
         Ok(Size {
             lines: self.lines,
             bytes,

@@ -6,11 +6,12 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 use tickless::topology::{CpuSet, Topology};
+use tickless_conformance::tables::{CpuTimers, PlainLock, Tables};
 use tickless_core::hierarchy::{
     GroupId, Hierarchy, HierarchyHost, Layout, MigratorPolicy, NumaNode, Presence, WIDTH_DEFAULT,
 };
 use tickless_core::platform::CpuId;
-use tickless_sim::hierarchy::{Cpus, with_cpus};
+use tickless_core::time::Instant;
 
 use crate::failure::Failure;
 use crate::units;
@@ -62,6 +63,23 @@ impl Machine {
     }
 }
 
+/// The timers of CPUs that have none: the hierarchy is only built.
+#[derive(Debug)]
+struct NoTimers;
+
+impl CpuTimers for NoTimers {
+    type Lock = PlainLock;
+    type LockedBases<'a> = ();
+
+    fn expire_global(&self, _cpu: CpuId, _now: Instant, _budget: &mut u32) {}
+
+    fn lock_bases(&self, _cpu: CpuId) -> ((), Instant) {
+        ((), Instant::FOREVER)
+    }
+
+    fn activate(&self, _cpu: CpuId) {}
+}
+
 /// A group of the hierarchy that was built.
 #[derive(Debug)]
 struct Branch {
@@ -92,7 +110,7 @@ impl Drawing {
     pub(super) fn of(machine: &Machine) -> Result<Self, Failure> {
         let layout = machine.layout();
         let highest = machine.cpus.last_key_value().map_or(0, |(cpu, _)| *cpu);
-        let sites = with_cpus::<WIDTH_DEFAULT>(highest + 1, layout);
+        let sites = Tables::<_, WIDTH_DEFAULT>::with_timers(NoTimers, highest + 1, layout);
         let tree = Hierarchy::new(sites, layout, MigratorPolicy::default());
         let wrong = |cpu: u32, why: &dyn std::fmt::Display| {
             Failure::Input(format!("CPU {cpu} finds no place in the hierarchy: {why}"))
@@ -216,7 +234,7 @@ impl Drawing {
 }
 
 /// Reads the groups of a built hierarchy, in the order of their numbers.
-fn branches(tree: &Hierarchy<Cpus>, machine: &Machine) -> Vec<Branch> {
+fn branches(tree: &Hierarchy<Tables<NoTimers>>, machine: &Machine) -> Vec<Branch> {
     let mut branches: Vec<Branch> = (0..tree.groups())
         .map(|id| {
             let group = tree.host().group(GroupId(id));

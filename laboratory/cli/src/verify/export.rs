@@ -1,107 +1,51 @@
-//! A trace in the formats of other tools: Chrome's trace events, which Perfetto shows, and the text of ftrace.
+//! A trace as Chrome's trace events, which Perfetto shows.
 //!
-//! Both files are written while the trace is checked. They get their names only if the trace was whole.
+//! The file is written while the trace is checked. It gets its name only if the trace was whole.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use tickless_sim::promise::trace::{Event, Head};
+use tickless_sim::promise::trace::Head;
 
-use super::ftrace;
 use crate::failure::Failure;
 use crate::output::{OutFile, Place};
 
 /// The number of bytes that are gathered before they are written.
 const BUFFER: usize = 1 << 18;
 
-/// A file that grows while the trace is read.
-#[derive(Debug)]
-struct Growing {
-    file: OutFile,
-    text: String,
-}
-
-impl Growing {
-    fn new(place: &Place, begin: &str) -> Result<Self, Failure> {
-        let file = OutFile::prepare(place)?;
-        let text = begin.to_owned();
-        Ok(Self { file, text })
-    }
-
-    fn flush_full(&mut self) -> Result<(), Failure> {
-        if self.text.len() >= BUFFER {
-            let written = self.file.write_some(self.text.as_bytes());
-            written
-                .map_err(|error| Failure::Machine(format!("cannot write the export: {error}")))?;
-            self.text.clear();
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, end: &str) -> Result<(), Failure> {
-        self.text.push_str(end);
-        self.file.write(self.text.as_bytes())
-    }
-}
-
-/// The files to which a trace is exported while it is checked.
+/// The file to which a trace is exported while it is checked.
 #[derive(Debug)]
 pub(super) struct Export {
-    chrome: Option<Growing>,
-    ftrace: Option<(Growing, ftrace::Writer)>,
+    file: OutFile,
+    /// What is gathered and not written yet.
+    text: String,
     /// The number of the arrow that begins at the last start of each queued timer.
     arrows: HashMap<u64, u64>,
     /// The number of starts, which gives each arrow its number.
     starts: u64,
     /// The lanes that have been given a name.
     named: HashSet<u32>,
-    /// The number of events that the text of ftrace leaves out.
-    pub(super) left_out: u64,
 }
 
 impl Export {
-    /// Prepares the files, or fails if one cannot be written.
-    pub(super) fn new(chrome: Option<&Place>, ftrace: Option<&Place>) -> Result<Self, Failure> {
+    /// Prepares the file, or fails if it cannot be written.
+    pub(super) fn new(place: &Place) -> Result<Self, Failure> {
         let process =
             json!({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "tickless"}});
-        let chrome_begin = format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{process}");
         Ok(Self {
-            chrome: chrome
-                .map(|place| Growing::new(place, &chrome_begin))
-                .transpose()?,
-            ftrace: ftrace
-                .map(|place| {
-                    Ok((
-                        Growing::new(place, ftrace::BEGIN)?,
-                        ftrace::Writer::default(),
-                    ))
-                })
-                .transpose()?,
+            file: OutFile::prepare(place)?,
+            text: format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{process}"),
             arrows: HashMap::new(),
             starts: 0,
             named: HashSet::new(),
-            left_out: 0,
         })
     }
 
     /// Writes an event that the checker has taken, from the `line` of the trace.
-    pub(super) fn take(&mut self, line: &[u8], head: &Head, event: &Event) -> Result<(), Failure> {
-        if self.chrome.is_some() {
-            // It was parsed before.
-            let keys = serde_json::from_slice(line).unwrap_or_default();
-            self.take_chrome(&keys, head)?;
-        }
-        if let Some((file, writer)) = &mut self.ftrace {
-            if !writer.write(head, event, &mut file.text) {
-                self.left_out += 1;
-            }
-            file.flush_full()?;
-        }
-        Ok(())
-    }
-
-    fn take_chrome(&mut self, keys: &Map<String, Value>, head: &Head) -> Result<(), Failure> {
+    pub(super) fn take(&mut self, line: &[u8], head: &Head) -> Result<(), Failure> {
+        // It was parsed before.
+        let keys: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
         let (at, event, cpu) = (head.time, head.event.as_str(), head.cpu.flatten());
         let lane = cpu.unwrap_or(u32::MAX);
         let mut out = Vec::new();
@@ -125,7 +69,7 @@ impl Export {
         };
         let (phase, name) = phase_of(event);
         let mut main = base(phase, name);
-        let arguments = arguments(keys).map(|(key, value)| (key.clone(), value.clone()));
+        let arguments = arguments(&keys).map(|(key, value)| (key.clone(), value.clone()));
         main["args"] = Value::Object(arguments.collect::<Map<_, _>>());
         if phase == "i" {
             main["s"] = json!("t");
@@ -148,21 +92,22 @@ impl Export {
                 _ => {}
             }
         }
-        if let Some(chrome) = &mut self.chrome {
-            for one in out {
-                let _ = write!(chrome.text, ",\n{one}");
-            }
-            chrome.flush_full()?;
+        for one in out {
+            let _ = write!(self.text, ",\n{one}");
+        }
+        if self.text.len() >= BUFFER {
+            let written = self.file.write_some(self.text.as_bytes());
+            written
+                .map_err(|error| Failure::Machine(format!("cannot write the export: {error}")))?;
+            self.text.clear();
         }
         Ok(())
     }
 
-    /// Puts the files in their places.
-    pub(super) fn finish(self) -> Result<(), Failure> {
-        if let Some(chrome) = self.chrome {
-            chrome.finish("\n]}\n")?;
-        }
-        self.ftrace.map_or(Ok(()), |(file, _)| file.finish(""))
+    /// Puts the file in its place.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        self.text.push_str("\n]}\n");
+        self.file.write(self.text.as_bytes())
     }
 }
 

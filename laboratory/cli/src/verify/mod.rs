@@ -4,7 +4,6 @@
 //! wrote it.
 
 mod export;
-mod ftrace;
 mod linux;
 pub(crate) mod read;
 #[cfg(test)]
@@ -46,11 +45,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     chrome: Option<output::Place>,
 
-    /// Write the trace as the text that tracefs prints, with the events of timers that Linux has, to this file; `-` is
-    /// standard output
-    #[arg(long, value_name = "PATH")]
-    ftrace: Option<output::Place>,
-
     #[command(flatten)]
     output: output::Options,
 }
@@ -60,7 +54,7 @@ Examples:
   tickless sim run my.toml --trace my.jsonl && tickless verify my.jsonl
   tickless sim run my.toml --trace - | tickless verify -
   tickless verify my.jsonl --late-max 12ms
-  tickless verify my.jsonl --chrome my.json --ftrace my.txt
+  tickless verify my.jsonl --chrome my.json
   tickless verify my.jsonl --json - | jq '.violations[0]'
   sudo cat /sys/kernel/tracing/trace | tickless verify -
 
@@ -98,14 +92,13 @@ const OFTEN: u64 = 1 << 18;
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let mut reader = Reader::open(&arguments.trace)?;
     let standard = Some(output::Place::StandardOutput);
-    let taken = [&arguments.chrome, &arguments.ftrace, &arguments.output.json];
-    let taken = taken.into_iter().filter(|one| **one == standard).count();
-    if taken > 1 {
-        let what = "standard output takes one of --chrome, --ftrace and --json; give the others a file name";
+    let is_taken = arguments.chrome == standard;
+    if is_taken && arguments.output.json == standard {
+        let what = "standard output takes one of --chrome and --json; give the other a file name";
         return Err(Failure::Input(what.to_owned()));
     }
     let json = output::prepare_json(&arguments.output)?;
-    let mut export = Export::new(arguments.chrome.as_ref(), arguments.ftrace.as_ref())?;
+    let mut export = arguments.chrome.as_ref().map(Export::new).transpose()?;
     let late_max = arguments
         .late_max
         .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -117,20 +110,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
             }
         };
         if reader.first()? {
-            check(&mut reader, late_max, |reader, head, event| {
+            check(&mut reader, late_max, |reader, head| {
                 show(reader.lines());
-                export.take(reader.bytes(), head, event)
+                match &mut export {
+                    Some(export) => export.take(reader.bytes(), head),
+                    None => Ok(()),
+                }
             })?
-        } else if arguments.chrome.is_some() || arguments.ftrace.is_some() {
-            let what = "--chrome and --ftrace write a trace that `tickless` recorded in the format of others; this one \
-                        is in such a format already";
+        } else if arguments.chrome.is_some() {
+            let what = "--chrome writes a trace that `tickless` recorded in the format of others; this one is in such a \
+                        format already";
             return Err(Failure::Input(what.to_owned()));
         } else {
             linux::check(&mut reader, late_max, show)?
         }
     };
-    let left_out = export.left_out;
-    export.finish()?;
+    export.map_or(Ok(()), Export::finish)?;
     let findings = &checked.findings;
     if let Some(json) = json {
         json.write_json(&Document {
@@ -144,19 +139,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
         })?;
     }
     let mut said = text(findings, reader.lines());
-    if left_out > 0 {
-        let events = units::counted(left_out, "event");
-        said.push_str(&format!(
-            "\n--ftrace left out {events} that the kernel does not have\n"
-        ));
-    }
     for note in &checked.notes {
         said.push_str(&format!("\n{note}\n"));
     }
     for what in &checked.missing {
         said.push_str(&format!("\nnot whole: {}\n", shown::line(what)));
     }
-    if taken == 0 || arguments.output.json == standard {
+    if !is_taken {
         Screen::new(&arguments.output).print(&said)?;
     }
     if findings.holds() && !checked.missing.is_empty() {
@@ -174,7 +163,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
 fn check(
     reader: &mut Reader,
     late_max: Option<u64>,
-    mut each: impl FnMut(&Reader, &Head, &Event) -> Result<(), Failure>,
+    mut each: impl FnMut(&Reader, &Head) -> Result<(), Failure>,
 ) -> Result<Checked, Failure> {
     let checker = Checker::new(reader.header()?, late_max);
     let mut checker = checker.map_err(|what| reader.wrong(&what))?;
@@ -201,7 +190,7 @@ fn check(
                 notes: Vec::new(),
             });
         }
-        each(reader, &head, &event)?;
+        each(reader, &head)?;
     }
     Err(reader.truncated())
 }

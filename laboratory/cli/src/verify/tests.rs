@@ -78,8 +78,7 @@ fn traced(scenario: &Scenario, seed: u64) -> (Outcome, String) {
     let path = directory.path().join("t.jsonl");
     let place = Place::File(path.clone());
     let file = OutFile::prepare(&place).expect("it can be written");
-    let never = || panic!("there is no limit, and it was too large");
-    let writer = Writer::new(file, &place, u64::MAX, Arc::default(), never);
+    let writer = Writer::new(file, &place, Arc::default());
     let writer = Rc::new(RefCell::new(writer));
     let outcome = run_recorded(scenario, seed, Rc::clone(&writer) as SharedSink);
     let writer = Rc::into_inner(writer).expect("the run is over");
@@ -97,7 +96,7 @@ fn verified_with(text: &str, late_max: Option<u64>) -> Result<Findings, String> 
     let mut reader = Reader::new("t.jsonl".to_owned(), input);
     let checked = reader
         .first()
-        .and_then(|_| check(&mut reader, late_max, |_, _, _| Ok(())));
+        .and_then(|_| check(&mut reader, late_max, |_, _| Ok(())));
     checked
         .map(|checked| checked.findings)
         .map_err(|failure| match failure {

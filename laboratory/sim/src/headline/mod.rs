@@ -20,10 +20,9 @@ mod slow_counter;
 
 use serde::Serialize;
 
-use crate::model::profile::Profile;
 pub use claims::{CLAIMS, Claim};
 pub use measure::Effort;
-use measure::{Measurement, Mechanism, Trial};
+use measure::{Measurement, Mechanism};
 
 /// Two figures of a claim and their unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -121,22 +120,6 @@ impl Headline {
     }
 }
 
-/// The change of a claim's ratio when one cost changes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Sensitivity {
-    /// The name of the claim.
-    pub id: &'static str,
-    /// The name of the cost.
-    pub cost: &'static str,
-    /// The ratio with half the cost.
-    pub half: Option<f64>,
-    /// The ratio with the cost of the profile.
-    pub as_is: Option<f64>,
-    /// The ratio with twice the cost.
-    pub twice: Option<f64>,
-}
-
 /// Tests the claim with the name `id`; `None` if there is none.
 #[must_use]
 pub fn one(id: &str, seed: u64, effort: Effort) -> Option<Headline> {
@@ -151,47 +134,6 @@ pub fn holds_without_mechanism(id: &str, seed: u64, effort: Effort) -> Option<bo
     let claim = CLAIMS.iter().find(|claim| claim.id == id)?;
     let control = claim.control(seed, effort)?;
     Some(claim.is_reached(&control))
-}
-
-/// Measures the ratio of a claim for changes of each cost of its profile. Empty if there is no such claim, or it cannot
-/// be measured yet.
-#[must_use]
-pub fn sensitivity(id: &str, seed: u64) -> Vec<Sensitivity> {
-    let Some(claim) = CLAIMS.iter().find(|claim| claim.id == id) else {
-        return Vec::new();
-    };
-    let Some(profile) = Profile::embedded(claim.profile) else {
-        return Vec::new();
-    };
-    let ratio = |change: Option<(&str, u64, u64)>| {
-        let mut profile = profile.clone();
-        if let Some((name, multiplier, divisor)) = change
-            && let Some(cost) = profile.costs.get_mut(name)
-        {
-            cost.value = cost.value.scaled(multiplier, divisor);
-        }
-        let trial = Trial {
-            seed,
-            effort: Effort::Quick,
-            mechanism: Mechanism::On,
-            profile: &profile,
-        };
-        claim.measure(&trial).and_then(|measured| measured.ratio())
-    };
-    let as_is = ratio(None);
-    if as_is.is_none() {
-        return Vec::new();
-    }
-    super::Costs::NAMES
-        .iter()
-        .map(|cost| Sensitivity {
-            id: claim.id,
-            cost,
-            half: ratio(Some((cost, 1, 2))),
-            as_is,
-            twice: ratio(Some((cost, 2, 1))),
-        })
-        .collect()
 }
 
 fn try_claim(claim: &'static Claim, seed: u64, effort: Effort) -> Headline {

@@ -1,8 +1,6 @@
 use std::sync::OnceLock;
 
-use super::{
-    CLAIMS, ClaimVerdict, Effort, Headline, Tally, holds_without_mechanism, one, sensitivity,
-};
+use super::{CLAIMS, ClaimVerdict, Effort, Headline, Tally, holds_without_mechanism, one};
 use crate::model::profile::Profile;
 
 /// Returns the result of a quick run of a claim: tried once for all tests that need it, because some take seconds.
@@ -192,25 +190,6 @@ fn the_cost_of_a_start_is_the_mean_of_a_run() {
     // In place it is 77.0 ns, at the clock of the source.
     assert!(measured.with > Some(77.0), "{measured:?}");
     assert!(measured.baseline > measured.with, "{measured:?}");
-}
-
-#[test]
-fn the_ratio_depends_on_the_costs_that_it_is_made_of() {
-    let table = sensitivity("start-cost", 1);
-    let of = |name: &str| {
-        table
-            .iter()
-            .find(|row| row.cost == name)
-            .expect("it is a cost")
-    };
-    let lock = of("lock");
-    assert!(
-        lock.half > lock.as_is && lock.as_is > lock.twice,
-        "{lock:?}"
-    );
-    let hpet = of("slow_counter");
-    assert_eq!((hpet.half, hpet.twice), (hpet.as_is, hpet.as_is));
-    assert!(sensitivity("no-such", 1).is_empty());
 }
 
 /// The gain is as large as claimed, and the figures are not those of the source: both are said.

@@ -41,7 +41,6 @@ pub(crate) struct Settings {
     pub(crate) slow_counter: bool,
     pub(crate) counter: CounterModel,
     pub(crate) late_max: Picos,
-    pub(crate) logs: bool,
     /// True if the run keeps each queued timer in the ledger, to count lost ones.
     pub(crate) keeps_ledger: bool,
     /// The group of each CPU, for the figures.
@@ -91,8 +90,7 @@ impl Settings {
     pub(super) fn host(&self, model: &Rc<CostModel>, recorder: Option<Recorder>) -> Host {
         let cpus = self.topology.cpus() as usize;
         let promised = (0..self.topology.cpus()).map(|cpu| self.promised_isolation(cpu));
-        let mut checker =
-            TraceChecker::new(self.late_max, self.tick, promised.collect(), self.logs);
+        let mut checker = TraceChecker::new(self.late_max, self.tick, promised.collect());
         checker.tallies = Tallies::new(&self.group_of);
         checker.ledger = self.keeps_ledger.then(Ledger::default);
         let injector = |_| RefCell::new(Injector::new(Rc::clone(&self.faults), self.fault_seed));

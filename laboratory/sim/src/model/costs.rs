@@ -76,26 +76,6 @@ macro_rules! costs {
         }
 
         impl Costs {
-            /// The names of all costs, in the order of the profile.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)+];
-
-            /// Returns the cost with this name.
-            #[must_use]
-            pub fn get(&self, name: &str) -> Option<&Cost> {
-                match name {
-                    $(stringify!($name) => Some(&self.$name),)+
-                    _ => None,
-                }
-            }
-
-            /// Returns the cost with this name, to be changed, for example in sweeps.
-            pub fn get_mut(&mut self, name: &str) -> Option<&mut Cost> {
-                match name {
-                    $(stringify!($name) => Some(&mut self.$name),)+
-                    _ => None,
-                }
-            }
-
             /// Returns the values alone.
             pub(crate) fn charges(&self) -> Charges {
                 Charges { $($name: self.$name.value,)+ }

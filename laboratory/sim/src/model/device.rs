@@ -25,7 +25,7 @@ use toml::Spanned;
 
 use crate::clock::COUNTER;
 use crate::model::costs::Charges;
-use crate::model::input::{InputError, Source, quoted};
+use crate::model::input::{InputError, Source};
 use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::{current_cpu, frequency};
@@ -91,31 +91,6 @@ pub(crate) struct Written {
 }
 
 impl Device {
-    /// Writes the device in the format of profiles.
-    pub(crate) fn to_toml(&self) -> String {
-        let kind = match self.kind {
-            DeviceClass::Countdown => "countdown",
-            DeviceClass::Equality => "equality",
-            DeviceClass::LessOrEqual => "less-or-equal",
-            DeviceClass::Coupled => "coupled",
-            DeviceClass::Software => "software",
-        };
-        let Self {
-            hertz,
-            shortest,
-            longest,
-            exit,
-            mark,
-            source,
-            ..
-        } = self;
-        format!(
-            "kind = \"{kind}\"\nfrequency = \"{hertz} Hz\"\nshortest = \"{shortest}\"\nlongest = \"{longest}\"\n\
-             exit = \"{exit}\"\nmark = \"{mark:?}\"\nsource = {}\n",
-            quoted(source),
-        )
-    }
-
     pub(crate) fn config(&self) -> DeviceConfig {
         self.kind.config(self.range(), COUNTER, GROWS_TO)
     }

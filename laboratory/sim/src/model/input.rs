@@ -93,16 +93,3 @@ impl Source<'_> {
         })
     }
 }
-
-/// Returns `text` as a TOML string.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter.is_control() => quoted += &format!("\\u{:04X}", u32::from(letter)),
-            letter => quoted.push(letter),
-        }
-    }
-    quoted + "\""
-}

@@ -35,7 +35,7 @@ use toml::Spanned;
 use crate::model::broadcast::BroadcastDevice;
 use crate::model::costs::{Costs, RawCosts};
 use crate::model::device::{self, Device, RawDevice};
-use crate::model::input::{InputError, Source, quoted};
+use crate::model::input::{InputError, Source};
 use crate::model::mark::Mark;
 use crate::model::time::Picos;
 use crate::model::topology::{CPUS_MAX, Numbering, Topology};
@@ -204,64 +204,6 @@ impl Profile {
     }
 }
 
-impl Profile {
-    /// Writes the profile in the format that [`from_toml`](Self::from_toml) reads. For a command that measures a
-    /// machine.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        let shape = &self.topology;
-        let numbering = match shape.numbering {
-            Numbering::Neighbours => "neighbours",
-            Numbering::ThreadsLast => "threads-last",
-        };
-        let broadcast = self.broadcast.map_or_else(String::new, |device| {
-            format!("broadcast = \"{}\"\n", device.name())
-        });
-        let mut text = format!(
-            "name = {}\nabout = {}\n{broadcast}\n[topology]\nsockets = {}\ncaches = {}\ncores = {}\nthreads = {}\n\
-             nodes = {}\nnumbering = \"{numbering}\"\n\n[costs]\n",
-            quoted(&self.name),
-            quoted(&self.about),
-            shape.sockets,
-            shape.caches,
-            shape.cores,
-            shape.threads,
-            shape.nodes,
-        );
-        for name in Costs::NAMES {
-            let Some(cost) = self.costs.get(name) else {
-                continue;
-            };
-            text += &format!(
-                "{name} = {{ use = \"{}\", low = \"{}\", high = \"{}\", mark = \"{:?}\", source = {} }}\n",
-                cost.value,
-                cost.low,
-                cost.high,
-                cost.mark,
-                quoted(&cost.source),
-            );
-        }
-        text += &format!("\n[device]\n{}", self.device.to_toml());
-        for state in &self.idle {
-            text += &format!(
-                "\n[[idle]]\nname = {}\nbelieved_exit = \"{}\"\nbelieved_residency = \"{}\"\npolls_first = \"{}\"\n\
-                 exit = \"{}\"\nmilliwatts = {}\ndeep = {}\nstops = {}\nmark = \"{:?}\"\nsource = {}\n",
-                quoted(&state.name),
-                state.believed_exit,
-                state.believed_residency,
-                state.polls_first,
-                state.exit,
-                state.milliwatts,
-                state.deep,
-                state.stops,
-                state.mark,
-                quoted(&state.source),
-            );
-        }
-        text
-    }
-}
-
 /// Sets that the device of a CPU stops in the state that `field` names, and in deeper states.
 pub(crate) fn stop_from(
     source: &Source<'_>,
@@ -389,16 +331,6 @@ mod tests {
             assert!(profile.idle.iter().any(|state| state.deep));
         }
         assert_eq!(Profile::embedded("no-such"), None);
-    }
-
-    #[test]
-    fn what_is_written_is_read_back() {
-        for (name, text) in EMBEDDED {
-            let mut profile = Profile::from_toml(text, name).unwrap();
-            profile.about = "a \"new\" \\ machine\n".to_owned();
-            let again = Profile::from_toml(&profile.to_toml(), "again.toml").unwrap();
-            assert_eq!(again, profile);
-        }
     }
 
     #[test]

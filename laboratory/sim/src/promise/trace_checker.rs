@@ -48,10 +48,9 @@ pub(crate) struct TraceChecker {
     /// The ledger of the queued timers, if the run keeps it.
     pub(crate) ledger: Option<Ledger>,
     digest: u64,
-    log: Option<Vec<u8>>,
 }
 
-/// The kinds of lines in the log.
+/// The kinds of events in the digest.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Entry {
@@ -67,7 +66,7 @@ pub(crate) enum Entry {
 }
 
 impl TraceChecker {
-    pub(crate) fn new(late_max: Picos, tick: Picos, isolated: Vec<bool>, logs: bool) -> Self {
+    pub(crate) fn new(late_max: Picos, tick: Picos, isolated: Vec<bool>) -> Self {
         Self {
             counts: Counts::default(),
             tallies: Tallies::default(),
@@ -84,7 +83,6 @@ impl TraceChecker {
             pending: 0,
             ledger: None,
             digest: 0xCBF2_9CE4_8422_2325,
-            log: logs.then(Vec::new),
         }
     }
 
@@ -162,14 +160,14 @@ impl TraceChecker {
         self.check(Promise::NeverLost, 0, wrong);
     }
 
-    /// Logs an event of the machine on `cpu` at `at`.
+    /// Counts an event of the machine on `cpu` at `at`.
     #[inline]
     pub(crate) fn event(&mut self, cpu: u32, at: Picos, value: u64) {
         self.counts.events += 1;
         self.log(Entry::Event, cpu, at, value);
     }
 
-    /// Writes a line of the log.
+    /// Adds an event to the digest.
     #[inline]
     pub(crate) fn log(&mut self, entry: Entry, cpu: u32, at: Picos, value: u64) {
         let head = (entry as u64) << 32 | u64::from(cpu);
@@ -179,15 +177,6 @@ impl TraceChecker {
                 .wrapping_mul(0x0000_0100_0000_01B3)
                 .rotate_left(23);
         }
-        if let Some(log) = &mut self.log {
-            for word in [at.0, head, value] {
-                log.extend_from_slice(&word.to_le_bytes());
-            }
-        }
-    }
-
-    pub(crate) fn take_log(&mut self) -> Vec<u8> {
-        self.log.take().unwrap_or_default()
     }
 
     pub(crate) const fn digest(&self) -> u64 {

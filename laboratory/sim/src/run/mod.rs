@@ -2,13 +2,11 @@
 
 pub mod draw;
 pub(crate) mod groups;
-pub(crate) mod needs;
 pub(crate) mod outcome;
 pub(crate) mod runner;
 pub(crate) mod scenario;
 
 pub use groups::{CpuOutcome, Group};
-pub use needs::{Limits, Needs, TooMuch};
 pub use outcome::{Outcome, Residency, Share};
 pub use runner::{run, run_recorded, run_twice, run_twice_recorded};
 pub use scenario::Scenario;

@@ -84,9 +84,6 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// A digest of all events: the same seed gives the same digest.
     pub digest: u64,
-    /// The log of all events, 24 bytes each, if the scenario logs.
-    #[serde(skip)]
-    pub log: Vec<u8>,
 }
 
 impl Outcome {

@@ -46,7 +46,6 @@ fn settings(scenario: &Scenario, seed: u64) -> Settings {
         slow_counter: scenario.slow_counter,
         counter: scenario.counter,
         late_max: scenario.late_max + Picos(allowed),
-        logs: scenario.logs,
         keeps_ledger: false,
         group_of: groups::group_of(scenario),
         canary: scenario.canary,
@@ -235,6 +234,5 @@ fn outcome(scenario: &Scenario, seed: u64, machine: &mut Machine) -> Outcome {
         broken: std::mem::take(&mut checker.broken),
         violations: std::mem::take(&mut checker.violations),
         digest: checker.digest(),
-        log: checker.take_log(),
     }
 }

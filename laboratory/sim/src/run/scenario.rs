@@ -51,8 +51,6 @@ pub struct Scenario {
     pub counter: CounterModel,
     /// The largest lateness that a timer may have.
     pub late_max: Picos,
-    /// True if every event is logged.
-    pub logs: bool,
     /// The policies, where they differ from the library's.
     pub policy: Policy,
     /// The workloads.
@@ -86,8 +84,6 @@ struct RawScenario {
     slow_counter: bool,
     counter: Option<RawCounter>,
     late_max: Option<Spanned<String>>,
-    #[serde(default)]
-    logs: bool,
     #[serde(default)]
     policy: Policy,
     #[serde(default)]
@@ -166,7 +162,6 @@ impl Scenario {
                 Some(raw) => clock::read(&source, raw)?,
             },
             late_max: time(&raw.late_max, tick * 3)?,
-            logs: raw.logs,
             policy: raw.policy,
             workloads,
             faults,

@@ -2,11 +2,32 @@
 
 use serde::Serialize;
 use tickless_sim::draw::Draft;
-use tickless_sim::{Outcome, Promise};
+use tickless_sim::{Canary, Outcome, Promise, Scenario};
 
 use super::super::parallel::{self, Done};
 use super::super::summary;
-use super::{Arguments, Trial};
+
+/// The options for running each draft.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    pub(super) twice: bool,
+    pub(super) canary: Option<Canary>,
+}
+
+impl Trial {
+    /// Runs `draft` on the calling thread.
+    pub(super) fn outcome(self, draft: &Draft) -> Outcome {
+        let scenario = Scenario::from_toml(&draft.to_toml(), "drawn.toml");
+        let mut scenario =
+            scenario.unwrap_or_else(|error| panic!("a wrong file was drawn: {error}"));
+        scenario.canary = self.canary;
+        if self.twice {
+            tickless_sim::run_twice(&scenario, draft.seed)
+        } else {
+            tickless_sim::run(&scenario, draft.seed)
+        }
+    }
+}
 
 /// The kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +154,7 @@ impl Failed {
     }
 
     /// Formats the failure for people: in full if the scenario was made smaller, else on one line.
-    pub(super) fn text(&self, arguments: &Arguments) -> String {
+    pub(super) fn text(&self, trial: Trial) -> String {
         let Self {
             seed,
             wrong,
@@ -143,8 +164,8 @@ impl Failed {
         let Some(least) = &self.least else {
             return format!("Seed {seed}: {wrong} again ({machine})\n");
         };
-        let twice = if arguments.twice { " --twice" } else { "" };
-        let (canary, file) = match arguments.canary {
+        let twice = if trial.twice { " --twice" } else { "" };
+        let (canary, file) = match trial.canary {
             // What is broken on purpose is not in the file.
             Some(canary) => (format!(" --canary {}", canary.0.name()), String::new()),
             None => (

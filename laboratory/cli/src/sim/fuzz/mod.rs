@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::Args;
 use serde::Serialize;
 use tickless_sim::draw::Draft;
-use tickless_sim::{Canary, Outcome, Promise, Scenario};
+use tickless_sim::{Canary, Outcome, Promise};
 
 use super::parallel::{self, Done};
 use crate::failure::{CheckVerdict, Failure};
@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{self, Progress, Screen};
 use crate::units;
 use drawn::Drawn;
-use failed::Failed;
+use failed::{Failed, Trial};
 use found::{Directory, Found, Group};
 
 /// Draws random scenarios, one from each seed, and runs them with every checker on.
@@ -127,28 +127,6 @@ struct Document<'f> {
     groups: Vec<Group>,
     failures: &'f [Failed],
     drawn: Vec<drawn::Row>,
-}
-
-/// The options for running each draft.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    twice: bool,
-    canary: Option<Canary>,
-}
-
-impl Trial {
-    /// Runs `draft` on the calling thread.
-    fn outcome(self, draft: &Draft) -> Outcome {
-        let scenario = Scenario::from_toml(&draft.to_toml(), "drawn.toml");
-        let mut scenario =
-            scenario.unwrap_or_else(|error| panic!("a wrong file was drawn: {error}"));
-        scenario.canary = self.canary;
-        if self.twice {
-            tickless_sim::run_twice(&scenario, draft.seed)
-        } else {
-            tickless_sim::run(&scenario, draft.seed)
-        }
-    }
 }
 
 /// The seeds to try.
@@ -300,7 +278,7 @@ impl Hunt<'_> {
             failed.shrink(draft, self.trial(), result);
         }
         self.progress.show("");
-        self.screen.print(&failed.text(self.arguments))?;
+        self.screen.print(&failed.text(self.trial()))?;
         if let Some(directory) = &self.directory {
             directory.keep(&failed)?;
         }

@@ -4,11 +4,11 @@ mod table;
 
 use clap::Args;
 use serde::Serialize;
-use tickless_sim::headline::{self, CLAIMS, Claim, Effort, Figures, Headline, Sensitivity};
+use tickless_sim::headline::{self, CLAIMS, Claim, Effort, Figures, Headline};
 
 use super::parallel;
 use crate::failure::{CheckVerdict, Failure};
-use crate::output::{self, OutFile, Progress, Screen};
+use crate::output::{self, Progress, Screen};
 
 /// Tries the claims of the sources: each claim without and with the mechanism of the library.
 ///
@@ -42,10 +42,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// Ratios with each cost halved and doubled
-    #[arg(long)]
-    sensitivity: bool,
-
     #[command(flatten)]
     output: output::Options,
 }
@@ -55,8 +51,6 @@ Examples:
   tickless sim headline
   tickless sim headline enqueue isolation-noise --seed 7
   tickless sim headline --json - | jq -r '.headlines[] | select(.holds) | .id'
-  tickless sim headline enqueue --sensitivity
-      Each cost of the profile halved and doubled, and the ratio that follows
 
 The texts that the claims come from, and the place of each number: docs/sources.md
 
@@ -66,8 +60,6 @@ Exit codes: 0 all were tried, whatever came of them, 1 a promise was broken, 2 b
 #[derive(Debug, Serialize)]
 struct Document<'h> {
     headlines: Vec<Entry<'h>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    sensitivity: Vec<Sensitivity>,
 }
 
 /// A claim and its result, in the format that is documented for readers.
@@ -129,57 +121,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     } else {
         Effort::Full
     };
-    let headlines = tried(arguments, &claims, |id| {
-        headline::one(id, arguments.seed, effort).expect("it is one of the claims")
-    })?;
-    let sensitivity = if arguments.sensitivity {
-        tried(arguments, &claims, |id| {
-            headline::sensitivity(id, arguments.seed)
-        })?
-    } else {
-        Vec::new()
-    };
-    let outcome = Outcome {
-        seed: arguments.seed,
-        headlines,
-        sensitivity,
-    };
-    outcome.write(json)?;
-    Screen::new(&arguments.output).print(&table::text(&outcome))?;
-    let is_kept = |headline: &Headline| headline.broken.is_empty();
-    Ok(CheckVerdict::from_passed(
-        outcome.headlines.iter().all(is_kept),
-    ))
-}
-
-/// The results of all experiments.
-#[derive(Debug)]
-struct Outcome {
-    seed: u64,
-    headlines: Vec<Headline>,
-    /// The sensitivities of each claim, if the user asked for them.
-    sensitivity: Vec<Vec<Sensitivity>>,
-}
-
-impl Outcome {
-    fn write(&self, json: Option<OutFile>) -> Result<(), Failure> {
-        let Some(json) = json else {
-            return Ok(());
-        };
+    let headlines = tried(arguments, &claims, effort)?;
+    if let Some(json) = json {
         json.write_json(&Document {
-            headlines: self.headlines.iter().map(Entry::from).collect(),
-            sensitivity: self.sensitivity.iter().flatten().map(in_ratios).collect(),
-        })
+            headlines: headlines.iter().map(Entry::from).collect(),
+        })?;
     }
-}
-
-/// Converts the gains of a row to ratios, as readers see them.
-fn in_ratios(row: &Sensitivity) -> Sensitivity {
-    let mut shown = row.clone();
-    for gain in [&mut shown.half, &mut shown.as_is, &mut shown.twice] {
-        *gain = table::below_one(*gain);
-    }
-    shown
+    Screen::new(&arguments.output).print(&table::text(arguments.seed, &headlines))?;
+    let is_kept = |headline: &Headline| headline.broken.is_empty();
+    Ok(CheckVerdict::from_passed(headlines.iter().all(is_kept)))
 }
 
 /// Returns the named claims, in the order of the design; all claims if none was named.
@@ -196,18 +146,21 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Claim>, Failure> {
     Ok(CLAIMS.iter().filter(is_chosen).collect())
 }
 
-/// Executes `work` once for each claim, and distributes the claims over all CPUs.
-fn tried<T: Send>(
+/// Tries each claim, and distributes the claims over all CPUs.
+fn tried(
     arguments: &Arguments,
     claims: &[&'static Claim],
-    work: impl Fn(&str) -> T + Sync,
-) -> Result<Vec<T>, Failure> {
+    effort: Effort,
+) -> Result<Vec<Headline>, Failure> {
     let progress = Progress::new(&arguments.output);
     let show = |done: usize| progress.show(&format!("{done} of {} claims tried", claims.len()));
     show(0);
     let results = parallel::each(
         claims.len(),
-        |number| work(claims[number].id),
+        |number| {
+            let headline = headline::one(claims[number].id, arguments.seed, effort);
+            headline.expect("it is one of the claims")
+        },
         |done, _| show(done),
     );
     let results = claims.iter().zip(results);

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use tickless_sim::headline::{ClaimVerdict, Figures, Headline, Sensitivity, Tally};
+use tickless_sim::headline::{ClaimVerdict, Figures, Headline, Tally};
 
-use super::{Outcome, why};
+use super::why;
 use crate::table::Grid;
 use crate::units;
 
@@ -14,7 +14,7 @@ fn figure(value: Option<f64>) -> String {
 }
 
 /// Formats the figures without and with the mechanism.
-pub(super) fn both(figures: &Figures) -> String {
+fn both(figures: &Figures) -> String {
     format!("{} -> {}", figure(figures.baseline), figure(figures.with))
 }
 
@@ -25,13 +25,13 @@ pub(super) fn below_one(gain: Option<f64>) -> Option<f64> {
 }
 
 /// Formats the ratio of a claim. `gain` is the figure without the mechanism divided by the figure with it, if known.
-pub(super) fn ratio(gain: Option<f64>) -> String {
+fn ratio(gain: Option<f64>) -> String {
     below_one(gain).map_or_else(|| "-".to_owned(), units::ratio)
 }
 
 /// Returns a table with a line for each claim.
-pub(super) fn grid(outcome: &Outcome) -> Grid {
-    let rows = outcome.headlines.iter().map(|headline| {
+fn grid(headlines: &[Headline]) -> Grid {
+    let rows = headlines.iter().map(|headline| {
         let measured = headline.measured.as_ref();
         let row = [
             headline.id.to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn grid(outcome: &Outcome) -> Grid {
 }
 
 /// Returns a word or two on whether a claim holds.
-pub(super) fn holds(headline: &Headline) -> &'static str {
+fn holds(headline: &Headline) -> &'static str {
     match headline.verdict {
         ClaimVerdict::Holds => "yes",
         ClaimVerdict::Fails => "no",
@@ -62,13 +62,13 @@ pub(super) fn holds(headline: &Headline) -> &'static str {
     }
 }
 
-/// Counts the claims by result in a sentence: the same in the table and on the page.
-pub(super) fn count(outcome: &Outcome) -> String {
-    let tally = Tally::of(&outcome.headlines);
+/// Counts the claims by result in a sentence.
+fn count(headlines: &[Headline]) -> String {
+    let tally = Tally::of(headlines);
     format!(
         "Of {} on simulated machines {} hold, {} do not, {} would hold without the mechanism too and so say nothing, \
          {} cannot be tried yet.",
-        units::counted(outcome.headlines.len() as u64, "claim"),
+        units::counted(headlines.len() as u64, "claim"),
         tally.hold,
         tally.fail,
         tally.say_nothing,
@@ -77,51 +77,23 @@ pub(super) fn count(outcome: &Outcome) -> String {
 }
 
 /// Formats the table, and explains each line below it.
-pub(super) fn text(outcome: &Outcome) -> String {
+pub(super) fn text(seed: u64, headlines: &[Headline]) -> String {
     let mut out = format!(
-        "tickless {}, seed {}: claims of the sources, without -> with\n\n",
+        "tickless {}, seed {seed}: claims of the sources, without -> with\n\n",
         env!("CARGO_PKG_VERSION"),
-        outcome.seed
     );
-    out.push_str(&grid(outcome).text());
+    out.push_str(&grid(headlines).text());
     out.push('\n');
-    for line in wrapped(&count(outcome)) {
+    for line in wrapped(&count(headlines)) {
         let _infallible = writeln!(out, "{line}");
     }
-    for headline in &outcome.headlines {
+    for headline in headlines {
         let _infallible = writeln!(out, "\n{}", headline.id);
         for line in wrapped(&why(headline)) {
             let _infallible = writeln!(out, "  {line}");
         }
     }
-    for rows in outcome.sensitivity.iter().filter(|rows| !rows.is_empty()) {
-        out.push_str(&sensitivity(rows));
-    }
     out
-}
-
-/// Returns a table of the costs that change the ratio of a claim.
-pub(super) fn sensitivity_grid(rows: &[Sensitivity]) -> Grid {
-    let ratio = |gain: Option<f64>| {
-        below_one(gain).map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
-    };
-    let rows = rows.iter().filter_map(|row| {
-        let [half, as_is, twice] = [row.half, row.as_is, row.twice].map(ratio);
-        let counts = half != as_is || twice != as_is;
-        counts.then(|| vec![row.cost.to_owned(), half, as_is, twice])
-    });
-    Grid {
-        head: vec!["cost", "half", "as is", "twice"],
-        left: 1,
-        rows: rows.collect(),
-        note: "All other costs change less than a hundredth.",
-    }
-}
-
-fn sensitivity(rows: &[Sensitivity]) -> String {
-    let id = rows.first().map_or("", |row| row.id);
-    let grid = sensitivity_grid(rows).text();
-    format!("\n{id}: the ratio when a cost is another\n{grid}")
 }
 
 /// The columns of running text.

@@ -464,4 +464,4 @@ fn about(picture: &Picture, lanes: &Lanes) -> Markup {
 }
 
 /// The style sheet of the picture, in the colours of the page.
-pub(in crate::sim) const STYLE: PreEscaped<&str> = PreEscaped(include_str!("timeline.css"));
+pub(in crate::sim) const STYLE_SHEET: PreEscaped<&str> = PreEscaped(include_str!("timeline.css"));

@@ -7,5 +7,5 @@ mod state;
 mod tests;
 mod window;
 
-pub(super) use draw::{STYLE, section};
+pub(super) use draw::{STYLE_SHEET, section};
 pub(super) use window::{Part, Picture, Window};
