@@ -2,7 +2,7 @@
 //!
 //! The output of a command goes to our own output, so that a long build is visible while it runs. The output is
 //! captured only for questions, such as whether a component is installed. The output is read as it arrives only where
-//! tests are counted.
+//! its lines are counted.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -10,10 +10,7 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, ExitStatus, Stdio};
 
 /// A program with its arguments and the environment variables that differ from ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,11 +87,6 @@ impl Invocation {
         self
     }
 
-    /// Has the program run on one of the processors that this process may use: the `lane`th if there are enough.
-    fn on_cpu(self, lane: usize) -> Self {
-        self.behind("taskset", &["--cpu-list", &usable_cpu(lane)])
-    }
-
     /// Has an emulator end after this number of seconds. An emulator that counts instructions runs on one processor of
     /// the host, because on two processors its own threads race for its timers and some interrupts come late. `lane`
     /// selects the processor.
@@ -102,7 +94,7 @@ impl Invocation {
         // One whose CPUs all wait may not heed the first signal.
         let run = self.behind("timeout", &["-k", "5", seconds]);
         if counts && is_installed("taskset") {
-            run.on_cpu(lane)
+            run.behind("taskset", &["--cpu-list", &usable_cpu(lane)])
         } else {
             run
         }
@@ -129,30 +121,10 @@ impl Invocation {
         self.judge(status)
     }
 
-    /// Runs the program in `directory`, and passes each line of its standard output to `watch` and to the user.
+    /// Runs the program in `directory`, and passes each line of both its outputs to `watch` and to the user.
     pub(crate) fn run_watched(
         &self,
         directory: &Path,
-        mut watch: impl FnMut(&str),
-    ) -> Result<(), String> {
-        let mut command = self.command(directory);
-        let child = command.stdout(Stdio::piped()).spawn();
-        let mut child = child.map_err(|error| self.not_started(&error))?;
-        let stdout = child.stdout.take().ok_or("the output was not piped")?;
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            println!("{line}");
-            watch(&line);
-        }
-        self.wait(child)
-    }
-
-    /// Runs the program like [`run_watched`](Self::run_watched), with both outputs joined in their order. A program
-    /// that prints nothing for `silence` counts as hung: the programs that it started are killed, so that it goes on
-    /// without them and reports that they failed.
-    pub(crate) fn run_watched_whole(
-        &self,
-        directory: &Path,
-        silence: Duration,
         mut watch: impl FnMut(&str),
     ) -> Result<(), String> {
         let cannot = |error| format!("cannot watch `{self}`: {error}");
@@ -160,45 +132,17 @@ impl Invocation {
         let mut command = self.command(directory);
         command.stdout(writer.try_clone().map_err(cannot)?);
         command.stderr(writer);
-        let child = command.spawn().map_err(|error| self.not_started(&error))?;
+        let child = command.spawn();
+        let mut child = child.map_err(|error| self.not_started(&error))?;
         // It holds the ends for writing: with them open the reader would wait for ever.
         drop(command);
-        let (sender, lines) = mpsc::channel();
-        // It ends with the output: when the last of those that write has ended.
-        let reader = thread::spawn(move || {
-            for line in BufReader::new(reader).lines() {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        loop {
-            match lines.recv_timeout(silence) {
-                Ok(line) => {
-                    let line =
-                        line.map_err(|error| format!("cannot read from `{self}`: {error}"))?;
-                    println!("{line}");
-                    watch(&line);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    println!(
-                        "   nothing was said for {} s: killed what `{self}` waits for",
-                        silence.as_secs()
-                    );
-                    kill_children(child.id());
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
+        for line in BufReader::new(reader).lines() {
+            let line = line.map_err(|error| format!("cannot read from `{self}`: {error}"))?;
+            println!("{line}");
+            watch(&line);
         }
-        let _ended = reader.join();
-        self.wait(child)
-    }
-
-    fn wait(&self, mut child: Child) -> Result<(), String> {
-        let status = child
-            .wait()
-            .map_err(|error| format!("cannot wait for `{self}`: {error}"))?;
-        self.judge(status)
+        let status = child.wait();
+        self.judge(status.map_err(|error| format!("cannot wait for `{self}`: {error}"))?)
     }
 
     fn judge(&self, status: ExitStatus) -> Result<(), String> {
@@ -279,30 +223,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Kills the programs that a process started and waits for. On a system without `/proc` no program is killed.
-fn kill_children(process: u32) {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for entry in entries {
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        if parent(&stat) == Some(process) {
-            // One that has ended meanwhile is not found, which does no harm.
-            let child = entry.file_name();
-            let _gone = Command::new("kill").arg("-KILL").arg(child).status();
-        }
-    }
-}
-
-/// Returns the parent of a process, read from its `stat`: `NUMBER (NAME) STATE PARENT ...`. The name may contain any
-/// characters.
-fn parent(stat: &str) -> Option<u32> {
-    let (_, behind_the_name) = stat.rsplit_once(')')?;
-    behind_the_name
-        .split_ascii_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
-}
-
 /// Returns true if `program` answers `--version`.
 pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
     Command::new(program)
@@ -314,13 +234,8 @@ pub(crate) fn is_installed(program: impl AsRef<OsStr>) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Returns the first processor that this process may use.
-pub(crate) fn first_cpu() -> String {
-    usable_cpu(0)
-}
-
 /// Returns the `lane`th processor that this process may use; counting starts again at the first if there are fewer.
-fn usable_cpu(lane: usize) -> String {
+pub(crate) fn usable_cpu(lane: usize) -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let cpus = usable_cpus_in(&status);
     let cpu = cpus.get(lane % cpus.len().max(1));
@@ -344,7 +259,6 @@ fn usable_cpus_in(status: &str) -> Vec<u32> {
 mod tests {
     use super::Invocation;
     use std::path::Path;
-    use std::time::Duration;
 
     #[test]
     fn a_program_may_pass_with_another_code_and_then_with_no_other() {
@@ -356,19 +270,5 @@ mod tests {
         for other in ["0", "35"] {
             assert!(ends_with(other).is_err(), "{other} passes");
         }
-    }
-
-    #[test]
-    fn what_hangs_is_killed_and_its_parent_goes_on() {
-        let mut lines = Vec::new();
-        let script = "echo one; sh -c 'while :; do :; done'; echo \"failed: $?\"; exit 1";
-        let line = Invocation::new("sh").args(&["-c", script]);
-        let patience = Duration::from_millis(100);
-        let result = line.run_watched_whole(Path::new("."), patience, |line| {
-            lines.push(line.to_owned());
-        });
-        assert_eq!(lines.first().map(String::as_str), Some("one"));
-        assert_eq!(lines.last().map(String::as_str), Some("failed: 137"));
-        assert!(result.is_err(), "{result:?}");
     }
 }

@@ -412,12 +412,7 @@ fn emulation(settings: &Settings, image: &Path, parameters: &Path) -> Invocation
             parameters.display()
         ))
         .emulated(&limit, settings.icount, settings.lane)
-        .passes_with(code_of(settings.test.as_deref()))
-}
-
-/// Returns the exit status that a run of `test` has to have.
-fn code_of(test: Option<&str>) -> i32 {
-    BadEnd::of(test).map_or(PASSED, |bad| bad.code)
+        .passes_with(BadEnd::of(settings.test.as_deref()).map_or(PASSED, |bad| bad.code))
 }
 
 /// Returns the `message` of a failed run, with the meaning of its exit code in front.
@@ -438,18 +433,4 @@ pub(crate) fn explained(message: &str) -> String {
 /// Returns true if the `message` of a failed run says that its real time was over.
 pub(crate) fn is_hung(message: &str) -> bool {
     matches!(message.rsplit(' ').next(), Some("124" | "137"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::code_of;
-
-    #[test]
-    fn a_test_that_ends_badly_has_a_code_of_its_own() {
-        assert_eq!([None, Some("soft")].map(code_of), [33, 33]);
-        let bad = ["fails", "panics", "wedges", "faults", "no-such-test"];
-        assert_eq!(bad.map(|test| code_of(Some(test))), [35, 37, 39, 41, 43]);
-        let others = ["mute", "unrestartable", "uncorrected"];
-        assert_eq!(others.map(|test| code_of(Some(test))), [43, 41, 41]);
-    }
 }

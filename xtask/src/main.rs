@@ -4,15 +4,6 @@
 //! they run on every system on which the library builds, and their lists come from `cargo metadata`, so that a new
 //! package cannot be forgotten.
 //!
-//! | task | does |
-//! |---|---|
-//! | `check` | everything that CI does, step by step; its result is CI's result |
-//! | `tidy` | the rules of the house style that no lint knows |
-//! | `mutants` | breaks each rule of the library on purpose and demands that the suite notices |
-//! | `structure` | which file of a crate imports which, circles, lines |
-//! | `kernel` | builds the kernel, runs it in an emulator, and shows its report |
-//! | `repeat` | runs the tests over and over, for failures that come now and then |
-//!
 //! Exit codes: 0 when every check held, 1 when a check did not, 2 for bad arguments.
 #![forbid(unsafe_code)]
 #![expect(
@@ -50,7 +41,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     Check(check::Arguments),
-    Tidy(tidy::Arguments),
+    /// Checks the rules of the house style that no lint checks, over every file that git tracks or would track.
+    ///
+    /// Prints each finding as `path:line: [rule] message: hint`. Exits with 1 when there is one.
+    Tidy,
     Mutants(mutants::Arguments),
     Structure(structure::Arguments),
     Kernel(kernel::Arguments),
@@ -61,7 +55,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = root().and_then(|root| match cli.task {
         Task::Check(arguments) => check::main(&root, &arguments),
-        Task::Tidy(arguments) => tidy::main(&root, &arguments),
+        Task::Tidy => tidy::main(&root),
         Task::Mutants(arguments) => mutants::main(&root, &arguments),
         Task::Structure(arguments) => structure::main(&root, &arguments),
         Task::Kernel(arguments) => kernel::main(&root, &arguments),

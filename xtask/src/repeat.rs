@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use crate::invocation::{Invocation, first_cpu};
+use crate::invocation::{Invocation, usable_cpu};
 use crate::workspace::Program;
 
 /// The directory that keeps the output of failed programs, relative to the root.
@@ -35,9 +35,6 @@ pub(crate) struct Arguments {
     /// The length of the run in minutes, building not counted.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
-    /// The number of rounds of all programs, instead of a time.
-    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rounds: Option<u32>,
     /// The disturbance under which the programs run.
     #[arg(long, value_enum)]
     under: Option<Under>,
@@ -45,12 +42,6 @@ pub(crate) struct Arguments {
     /// runs, and not only where 200 ns decide. Built below `target/wide-clock`.
     #[arg(long)]
     wide_clock: bool,
-    /// The number of programs at a time [default: two for each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
-    /// The package whose tests are run; may be given several times [default: the packages whose tests depend on timing]
-    #[arg(short, long = "package", value_name = "NAME")]
-    packages: Vec<String>,
     /// Runs only tests whose names contain this text.
     #[arg(value_name = "TEST")]
     filter: Option<String>,
@@ -71,7 +62,7 @@ impl Under {
     fn launcher(self) -> [String; 3] {
         match self {
             Self::Load => ["chrt".into(), "-i".into(), "0".into()],
-            Self::OneCpu => ["taskset".into(), "-c".into(), first_cpu()],
+            Self::OneCpu => ["taskset".into(), "-c".into(), usable_cpu(0)],
         }
     }
 }
@@ -79,7 +70,7 @@ impl Under {
 /// Runs `cargo xtask repeat`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let filter = arguments.filter.as_deref();
-    let mut programs = build(root, &arguments.packages, arguments.wide_clock)?;
+    let mut programs = build(root, arguments.wide_clock)?;
     programs.retain(|program| has_tests(program, filter));
     if programs.is_empty() {
         return Err("nothing to run: these packages have no tests of that name".to_owned());
@@ -97,23 +88,16 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
             return Ok(());
         }
     }
-    let jobs = arguments.jobs.map(usize::from);
-    let jobs = jobs.unwrap_or_else(|| 2 * thread::available_parallelism().map_or(1, usize::from));
+    let jobs = 2 * thread::available_parallelism().map_or(1, usize::from);
     println!("{} programs, {jobs} at a time", programs.len());
-    let turns = arguments
-        .rounds
-        .map_or(usize::MAX, |rounds| programs.len() * rounds as usize);
     let until = Instant::now() + Duration::from_secs(60 * arguments.minutes);
     // The number of runs, and of the failures of each test.
     let tally = Mutex::new((0, BTreeMap::<String, usize>::new()));
     let turn = AtomicUsize::new(0);
     let work = || {
-        while arguments.rounds.is_some() || Instant::now() < until {
+        while Instant::now() < until {
             // Relaxed: it only hands out numbers.
             let turn = turn.fetch_add(1, Ordering::Relaxed);
-            if turn >= turns {
-                return;
-            }
             let program = &programs[turn % programs.len()];
             let failed = execute(program, filter, launcher.as_ref(), &kept, turn);
             let mut tally = tally.lock().expect("no run panics");
@@ -165,15 +149,11 @@ fn judge(runs: usize, programs: usize, failures: &BTreeMap<String, usize>) -> Re
     ))
 }
 
-/// Builds the test programs of `packages`. If none is named, builds those of the packages whose tests depend on timing.
-fn build(root: &Path, packages: &[String], wide_clock: bool) -> Result<Vec<Program>, String> {
+/// Builds the test programs of the packages whose tests depend on timing.
+fn build(root: &Path, wide_clock: bool) -> Result<Vec<Program>, String> {
     let line = Invocation::cargo(&["test", "--all-features", "--profile", "testrelease"])
-        .args(&["--tests", "--no-run"]);
-    let line = if packages.is_empty() {
-        line.packages(&PACKAGES)
-    } else {
-        line.packages(packages)
-    };
+        .args(&["--tests", "--no-run"])
+        .packages(&PACKAGES);
     let line = if wide_clock {
         line.args(&["--target-dir", "target/wide-clock"])
             .variable("RUSTFLAGS", "--cfg wide_clock")

@@ -17,7 +17,7 @@ use clap::Args;
 
 use self::modules::Modules;
 use crate::files;
-use crate::tidy::tree::File;
+use crate::tidy::tree::tests_from;
 
 mod marks;
 mod modules;
@@ -74,9 +74,6 @@ const STOREYS: &[Storey] = &[
         &["suite/", "entry/"],
     ),
 ];
-
-/// Circles that are still there: the crate, and how many. A circle that was opened is taken out.
-const CIRCLES: &[(&str, usize)] = &[("laboratory/bench", 2), ("laboratory/cli", 2)];
 
 /// The files of one crate and the arrows between them.
 #[derive(Debug)]
@@ -150,9 +147,7 @@ impl Crate {
             .take_while(|(path, _)| path.starts_with(&inside));
         for (path, text) in own.filter(|(path, _)| path.ends_with(".rs")) {
             let of_users = if modules.files().contains(path) {
-                text[..File::new(path, text.clone()).tests_from()]
-                    .lines()
-                    .count()
+                text[..tests_from(path, text)].lines().count()
             } else {
                 0
             };
@@ -208,15 +203,7 @@ impl Crate {
 
     fn breaches(&self) -> Vec<(String, String)> {
         let path = |file: usize| self.modules.files()[file].clone();
-        let known = CIRCLES.iter().find(|(of, _)| *of == self.directory);
-        let mut circles = self.circles();
-        if known.map_or(0, |(_, count)| *count) == circles.len() {
-            circles.clear();
-        } else if circles.is_empty() {
-            let message = "a circle was opened: take it out of xtask/src/structure.rs";
-            return vec![(self.directory.clone(), message.to_owned())];
-        }
-        let circles = circles.into_iter().map(|circle| {
+        let circles = self.circles().into_iter().map(|circle| {
             let names: Vec<&str> = circle.iter().map(|file| self.name(*file)).collect();
             (
                 path(circle[0]),

@@ -1,11 +1,11 @@
-//! The walls between the library crates, and the licences and sources of what they are built from.
+//! The walls between the library crates.
 //!
 //! A crate exists only where the compiler should keep two things apart. A dependency that is added in passing breaks
 //! that wall unnoticed. Dependencies of tests are not limited, because they reach no user. `deny.toml` has the rules for
-//! all other dependencies; what stands here works without a tool that takes minutes to build.
+//! all other dependencies; what stands here works without a tool that takes minutes to build, and so do the lines of the
+//! step about licences and sources.
 
 use super::run::Run;
-use crate::invocation::Invocation;
 use crate::workspace::{Dependency, Workspace};
 
 /// What a crate may depend on; `optional` stands for any package that comes with a feature, which a user has to choose.
@@ -33,64 +33,14 @@ const WALLS: &[(&str, &[&str])] = &[
 ];
 /// The crates that replace the atomics in models, each under its own condition, which no user's build has.
 const MODEL_CHECKERS: [(&str, &str); 2] = [("loom", "cfg(loom)"), ("shuttle", "cfg(shuttle)")];
-/// The licences that a user of the library may have to accept.
-const LICENCES: &str = "0BSD, Apache-2.0, Apache-2.0 WITH LLVM-exception, BSD-2-Clause, BSD-3-Clause, BSL-1.0, CC0-1.0, \
-    ISC, MIT, Unicode-3.0, Zlib";
-
-/// Checks the licences of all packages that reach users, and the source of each package.
-pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
-    let tree = [
-        "tree",
-        "--all-features",
-        "--target",
-        "all",
-        "--edges",
-        "no-dev",
-        "--prefix",
-        "none",
-    ];
-    let libraries: Vec<&str> = WALLS.iter().map(|(name, _)| *name).collect();
-    let tree = Invocation::cargo(&tree)
-        .args(&["--format", "{p}|{l}"])
-        .packages(&libraries);
-    let captured = tree.capture(run.root())?;
-    captured.result?;
-    let mut faults = walls(&run.workspace()?);
-    for line in captured.stdout.lines() {
-        if let Some((package, licence)) = line.split_once('|')
-            && !permits(licence.trim_end_matches(" (*)"))
-        {
-            faults.push(format!(
-                "{package}: its licence `{licence}` is not allowed for users"
-            ));
-        }
-    }
-    let lock = crate::files::read(run.root(), "Cargo.lock")?;
-    let sources = lock.lines().filter(|line| line.starts_with("source = "));
-    faults.extend(foreign(sources).map(|line| format!("Cargo.lock: {line} is not the registry")));
-    faults.sort();
-    faults.dedup();
-    if faults.is_empty() {
+/// Checks the dependencies of the library crates.
+pub(super) fn step(run: &Run<'_>) -> Result<(), String> {
+    let breaches = walls(&run.workspace()?);
+    if breaches.is_empty() {
         Ok(())
     } else {
-        Err(faults.join("\n   "))
+        Err(breaches.join("\n   "))
     }
-}
-
-fn foreign<'l>(sources: impl Iterator<Item = &'l str>) -> impl Iterator<Item = &'l str> {
-    sources.filter(|line| !line.contains("\"registry+https://github.com/rust-lang/"))
-}
-
-/// Returns true if each part of an expression between `AND` offers an allowed licence. That is never true of a foreign
-/// licence; it may be false where a choice in front of an `AND` would do.
-fn permits(expression: &str) -> bool {
-    let allowed: Vec<&str> = LICENCES.split(", ").collect();
-    let plain = expression.replace(['(', ')'], "").replace('/', " OR ");
-    let offers = |part: &str| {
-        part.split(" OR ")
-            .any(|name| allowed.contains(&name.trim()))
-    };
-    plain.split(" AND ").all(offers)
 }
 
 /// Returns every dependency of a library crate that its wall does not allow, and every library crate without a wall.
@@ -136,7 +86,7 @@ fn admits(allowed: &[&str], on: &Dependency, is_member: bool) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{foreign, permits, walls};
+    use super::walls;
     use crate::workspace::Workspace;
 
     /// Returns the breaches of the walls if `package` depends on `on` under `target`.
@@ -193,34 +143,6 @@ mod tests {
         );
         assert_eq!(
             broken("tickless-new", "tickless-link", null(), null(), false),
-            1
-        );
-    }
-
-    #[test]
-    fn foreign_licences_and_sources_are_found() {
-        for good in [
-            "MIT",
-            "MIT/Apache-2.0",
-            "GPL-3.0-only OR MIT",
-            "(MIT OR Apache-2.0) AND Unicode-3.0",
-            "Apache-2.0 WITH LLVM-exception",
-        ] {
-            assert!(permits(good), "{good}");
-        }
-        for bad in [
-            "GPL-3.0-only",
-            "MIT AND GPL-3.0-only",
-            "(MIT OR Apache-2.0) AND GPL-3.0-only",
-            "",
-            "MIT WITH LLVM-exception",
-            "MPL-2.0",
-            "MIT Apache-2.0",
-        ] {
-            assert!(!permits(bad), "{bad}");
-        }
-        assert_eq!(
-            foreign(["source = \"git+https://example.org/x\""].into_iter()).count(),
             1
         );
     }

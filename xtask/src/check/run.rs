@@ -7,9 +7,6 @@ use std::time::Duration;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
-/// The time without output after which what a line waits for is killed. A model that is explored whole prints nothing
-/// for half an hour on a busy machine.
-const SILENCE: Duration = Duration::from_secs(60 * 60);
 /// The number of lines that the end of the check shows of the output of a line that failed.
 const SHOWN: usize = 60;
 
@@ -69,7 +66,7 @@ impl<'r> Run<'r> {
         };
         let mut last = Output::default();
         let skips = &mut self.skips;
-        let result = line.run_watched_whole(self.root, SILENCE, |line| {
+        let result = line.run_watched(self.root, |line| {
             if let Some((_, skip)) = line.split_once("skipped: ")
                 && skip.contains(", because ")
             {

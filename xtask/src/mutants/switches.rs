@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::patches::SWITCHES;
 use crate::files;
-use crate::tidy::tree::code_of;
 
 const SOURCE: &str = SWITCHES.0;
 const LIST: &str = "const NAMES: &[&str] = &[";
@@ -18,24 +17,12 @@ pub(super) fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Returns the literals of the list in `source`.
+/// Returns the literals of the list in `source`, each of which has a line of its own.
 fn names_in(source: &str) -> Vec<String> {
-    // The scan blanks the literals but keeps their quotes, so these tell where the literals are.
-    let code = code_of(source);
-    let Some(start) = code.find(LIST).map(|offset| offset + LIST.len()) else {
-        return Vec::new();
-    };
-    let end = code[start..]
-        .find(']')
-        .map_or(code.len(), |end| start + end);
-    let quotes: Vec<usize> = code[start..end]
-        .match_indices('"')
-        .map(|(offset, _)| start + offset)
-        .collect();
-    quotes
-        .chunks_exact(2)
-        .map(|pair| source[pair[0] + 1..pair[1]].to_owned())
-        .collect()
+    let list = source.split_once(LIST).map_or("", |(_, list)| list);
+    let (list, _) = list.split_once(']').unwrap_or((list, ""));
+    let literal = |line: &str| Some(line.trim().strip_prefix('"')?.split_once('"')?.0.to_owned());
+    list.lines().filter_map(literal).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tree::{File, Report, Tree, is_word};
+use super::tree::{File, Report, Tree, is_word, tests_from};
 
 const PLACE: &str = "laboratory/docs/spec/";
 const INDEX: &str = "laboratory/docs/spec/README.md";
@@ -56,10 +56,10 @@ pub(super) fn resolve(tree: &Tree, report: &mut Report<'_>) {
     let families: BTreeSet<&str> = law.ids.keys().map(|(family, _)| family.as_str()).collect();
     let written = [".rs", ".md"].into_iter().flat_map(|end| tree.ending(end));
     for file in written.filter(|file| !is_exempt(&file.path)) {
-        let prose = file.prose();
         let mut before = "";
-        for Word { line, text, .. } in words(&prose) {
+        for Word { line, offset, text } in words(&file.text) {
             if before.eq_ignore_ascii_case("spec")
+                && file.text[..offset].trim_end().ends_with(before)
                 && text.starts_with(|letter: char| letter.is_ascii_digit())
             {
                 let hint = "write X-, C- or P- before the number";
@@ -291,7 +291,7 @@ fn untested(tree: &Tree) -> BTreeMap<Id, usize> {
     found
 }
 
-/// Returns every requirement that a test names in its documentation, its comments, its messages or its own name.
+/// Returns every requirement that a test names in its text or by its own name.
 fn cited_by_tests(tree: &Tree) -> BTreeSet<Id> {
     let mut found = BTreeSet::new();
     for file in tree.ending(".rs").filter(|file| !is_exempt(&file.path)) {
@@ -300,10 +300,9 @@ fn cited_by_tests(tree: &Tree) -> BTreeSet<Id> {
         let from = if is_model || is_instrument {
             0
         } else {
-            file.tests_from()
+            tests_from(&file.path, &file.text)
         };
-        let prose = file.prose();
-        let words: Vec<Word<'_>> = words(&prose).collect();
+        let words: Vec<Word<'_>> = words(&file.text).collect();
         for (index, word) in words
             .iter()
             .enumerate()
@@ -313,11 +312,7 @@ fn cited_by_tests(tree: &Tree) -> BTreeSet<Id> {
             found.extend(cited(word.text, before));
             found.extend(continued(&words[index.saturating_sub(6)..index], word.text));
         }
-        for after in file
-            .code
-            .iter()
-            .flat_map(|code| code[from..].split("fn ").skip(1))
-        {
+        for after in file.text[from..].split("fn ").skip(1) {
             let name = after.split(|letter| !is_word(letter)).next();
             found.extend(name.and_then(in_name));
         }
