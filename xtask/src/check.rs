@@ -17,7 +17,6 @@ use crate::files;
 use crate::invocation::{Invocation, is_installed};
 use crate::toolchain;
 
-mod deny;
 mod kernel;
 mod run;
 mod steps;
@@ -147,7 +146,6 @@ fn perform(run: &mut Run<'_>, step: &Step, part: &Part) -> Result<(), String> {
     }
     match line.strip_prefix("own ") {
         Some("changed") => changed(run),
-        Some("deny") => deny::step(run),
         Some("kernel") => kernel::step(run),
         Some(other) => Err(format!("xtask has no function {other}")),
         None => match run.shell(line) {

@@ -27,22 +27,12 @@ pub(crate) struct Package {
     pub(crate) rust_version: Option<String>,
     #[cfg(test)]
     pub(crate) features: BTreeMap<String, Vec<String>>,
-    pub(crate) dependencies: Vec<Dependency>,
+    #[cfg(test)]
     targets: Vec<Target>,
     manifest_path: PathBuf,
 }
 
-/// A dependency as a manifest declares it.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Dependency {
-    pub(crate) name: String,
-    /// The kind of the dependency: `None` for a normal one, else `build` or `dev`.
-    pub(crate) kind: Option<String>,
-    /// The condition on the target, as `cfg(loom)`.
-    pub(crate) target: Option<String>,
-    pub(crate) optional: bool,
-}
-
+#[cfg(test)]
 #[derive(Debug, Deserialize)]
 struct Target {
     kind: Vec<String>,
@@ -71,11 +61,7 @@ impl Workspace {
             .filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// Returns the member called `name`.
-    pub(crate) fn member(&self, name: &str) -> Option<&Package> {
-        self.members().find(|package| package.name == name)
-    }
-
+    #[cfg(test)]
     /// Returns the members under `crates/` on which other packages can depend: the library, as opposed to its tools.
     pub(crate) fn libraries(&self) -> impl Iterator<Item = &Package> {
         self.members().filter(|package| {
@@ -94,6 +80,7 @@ impl Workspace {
 }
 
 impl Package {
+    #[cfg(test)]
     /// Returns true if the package has a library target.
     pub(crate) fn is_library(&self) -> bool {
         const LIBRARY_KINDS: [&str; 5] = ["lib", "rlib", "staticlib", "cdylib", "dylib"];
