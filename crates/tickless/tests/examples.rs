@@ -4,9 +4,6 @@
 #[path = "../examples/control_loop.rs"]
 mod control_loop;
 #[expect(dead_code, reason = "a test calls what `main` does")]
-#[path = "../examples/idle_million.rs"]
-mod idle_million;
-#[expect(dead_code, reason = "a test calls what `main` does")]
 #[path = "../examples/isolation.rs"]
 mod isolation;
 #[expect(dead_code, reason = "a test calls what `main` does")]
@@ -26,11 +23,6 @@ fn a_worker_that_polls_fires_its_timer_and_no_thread_wakes_it() {
     let turns = isolation::run(std::time::Duration::from_millis(300)).unwrap();
     assert!(turns.fired >= 1, "{turns:?}");
     assert_eq!(turns.unparks, 0, "no thread has business with it");
-}
-
-#[test]
-fn idle_connections_do_not_time_out() {
-    assert_eq!(idle_million::run(10_000), 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! H5, V2: citations of the specifications in `laboratory/docs/spec`: each names an existing section or requirement,
 //! and each requirement has a test.
 //!
-//! A section is cited with the letter of its page (`X-4.5`, `C-2.4`, `P-1`, `C-D.6`), a requirement by its id (`INV-1`,
+//! A section is cited with the letter of its page (`X-4.5`, `C-2.4`, `C-D.6`), a requirement by its id (`INV-1`,
 //! `B12`, `Example 5`). A page lists the requirements that need a test in its section *Conformance checklist*, as ids
 //! and ranges: `TIM-2, 3, 6..9`. A requirement without a test stands with the reason in the table of the index.
 
@@ -18,11 +18,7 @@ const UNTESTED: &str = "## Untested";
 const REGRESSIONS: &str = "conformance/REGRESSIONS.md";
 const EXAMPLE: &str = "Example";
 /// The packages that consist of tests only.
-const INSTRUMENTS: [&str; 3] = [
-    "conformance/",
-    "laboratory/sim/",
-    "laboratory/protocols/tests",
-];
+const INSTRUMENTS: [&str; 2] = ["conformance/", "laboratory/sim/"];
 
 /// The id of a requirement: the letters before the number, with the hyphen if it has one, and the number.
 type Id = (String, u32);
@@ -62,7 +58,7 @@ pub(super) fn resolve(tree: &Tree, report: &mut Report<'_>) {
                 && file.text[..offset].trim_end().ends_with(before)
                 && text.starts_with(|letter: char| letter.is_ascii_digit())
             {
-                let hint = "write X-, C- or P- before the number";
+                let hint = "write X- or C- before the number";
                 report.error(
                     &file.path,
                     line,
@@ -171,7 +167,7 @@ fn is_section(text: &str) -> bool {
     };
     let mut letters = rest.chars();
     let (first, second) = (letters.next(), letters.next());
-    ["X", "C", "P"].contains(&page)
+    ["X", "C"].contains(&page)
         && match first {
             Some('0'..='9') => true,
             Some('A'..='E') => second.is_none_or(|second| second == '.'),
@@ -210,7 +206,7 @@ fn id(word: &str) -> Option<Id> {
     let letters = family.strip_suffix('-').unwrap_or(family);
     let is_family =
         !letters.is_empty() && letters.chars().all(|letter| letter.is_ascii_uppercase());
-    let is_id = is_family && number.len() <= 3 && !["X-", "C-", "P-"].contains(&family);
+    let is_id = is_family && number.len() <= 3 && !["X-", "C-"].contains(&family);
     is_id.then(|| Some((family.to_owned(), number.parse().ok()?)))?
 }
 
