@@ -207,6 +207,7 @@ static void asked_for_the_time_left(void) {
     struct sigevent event = by_signal(0, 0);
     struct itimerspec to = value(3600 * 1000 * MS, 7 * MS), left;
     clockid_t clocks[4];
+    long long before;
     id_type id;
     int i;
     clocks[0] = CLOCK_REALTIME;
@@ -227,8 +228,11 @@ static void asked_for_the_time_left(void) {
         to = value(now(clocks[i]) + 1800 * 1000 * MS, 0);
         IS(set(id, TIMER_ABSTIME, &to, &left), 0);
         IS(nanos(left.it_value) > 1800 * 1000 * MS && nanos(left.it_value) <= 3600 * 1000 * MS, 1);
+        /* To the nanosecond: the time left at a moment within the call. */
+        before = now(clocks[i]);
         IS(get(id, &left), 0);
-        IS(nanos(left.it_value) > 0 && nanos(left.it_value) <= 1800 * 1000 * MS, 1);
+        IS(nanos(left.it_value) <= nanos(to.it_value) - before, 1);
+        IS(nanos(left.it_value) >= nanos(to.it_value) - now(clocks[i]), 1);
         IS(nanos(left.it_interval), 0);
         /* Absolute and over: once, nothing is left; with an interval, a part of that. */
         to = value(now(clocks[i]) - 1000 * MS, 0);
