@@ -28,7 +28,8 @@ use super::tick::TickTimer;
 use super::watch::BlockedTimer;
 use super::worker_context::WorkerContext;
 use crate::host::thread::{now_lower, with_thread};
-use crate::time::virtual_time::runtime::{self, Passed};
+use crate::host::wake;
+use crate::time::virtual_time::runtime::{self, Others as _, Passed};
 use crate::worker::{EpollEvents, Worker};
 
 /// The state that a worker keeps between two rounds.
@@ -255,12 +256,33 @@ impl Loop<'_> {
             self.last = task;
             place.counters.switches.add_one();
         }
+        // A task that was spawned after the pause of the clock, by another thread, begins on the clock that stands.
+        if self.shows_other_clock() {
+            runtime::sync();
+        }
         self.current.begin(task);
         run(job);
+        if self.shows_other_clock() {
+            self.follow_pause();
+        }
         if self.current.was_preempted() {
             place.counters.preemptions.add_one();
         }
         self.current.end();
+    }
+
+    /// Returns true if another thread has paused the clock of this executor for the first time since this thread looked.
+    #[inline(always)]
+    fn shows_other_clock(&self) -> bool {
+        self.shared.runtime.is_virtual() != wake::is_virtual()
+    }
+
+    /// Follows a pause that came during a poll: it woke the tasks that waited, and the task of that poll did not wait
+    /// yet. Its sleeps may be armed on the process's clock. They follow when they are polled, so all wake once more.
+    #[cold]
+    fn follow_pause(&self) {
+        runtime::sync();
+        self.shared.wake_all();
     }
 
     fn idle(&mut self) {

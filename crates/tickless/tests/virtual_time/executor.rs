@@ -63,6 +63,44 @@ fn a_task_stops_the_clock_of_all() {
     });
 }
 
+/// Keeps this thread executing for `time`.
+fn spin(time: Duration) {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Another thread pauses the clock while the worker looks for a task, or polls one for the first time.
+#[test]
+fn tasks_that_begin_while_the_clock_is_paused_follow() {
+    for round in 0..1_000 {
+        executor().block_on(async {
+            // In every second round the pause is the first that the worker hears of.
+            let polls = 20 * (round % 2);
+            let early = (polls > 0).then(|| {
+                task::spawn(async move {
+                    spin(Duration::from_micros(polls));
+                    sleep(DAY).await;
+                })
+            });
+            spin(Duration::from_micros(polls / 20 * (2 * (round % 64))));
+            time::pause();
+            let start = Instant::now();
+            let late = task::spawn(async {
+                let begin = Instant::now();
+                sleep(2 * DAY).await;
+                (begin, Instant::now())
+            });
+            if let Some(early) = early {
+                early.await.expect("it does not panic");
+            }
+            let times = late.await.expect("it does not panic");
+            assert_eq!(times, (start, start + 2 * DAY));
+        });
+    }
+}
+
 #[test]
 fn tasks_that_slept_before_the_first_pause_follow() {
     executor().block_on(async {
