@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     }
     if findings.holds() && !checked.missing.is_empty() {
         let what = format!(
-            "{}: the trace is not whole, and what is there is good: {}",
+            "{}: the trace is not whole, and nothing in it is certainly wrong: {}",
             arguments.trace.display(),
             checked.missing.join("; ")
         );

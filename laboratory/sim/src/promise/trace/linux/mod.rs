@@ -56,6 +56,22 @@ const NEEDED: [&str; 10] = [
     "timer_base_idle",
     "tmigr_cpu_idle",
 ];
+/// The arguments without which an event cannot be judged: the first is an address, the others are numbers.
+const ARGUMENTS: [(&str, &[&str]); 9] = [
+    ("hrtimer_setup", &["hrtimer"]),
+    ("hrtimer_start", &["hrtimer", "expires"]),
+    ("hrtimer_cancel", &["hrtimer"]),
+    ("hrtimer_expire_entry", &["hrtimer", "now"]),
+    ("hrtimer_expire_exit", &["hrtimer"]),
+    ("timer_start", &["timer", "expires"]),
+    ("timer_cancel", &["timer"]),
+    ("timer_expire_entry", &["timer", "now"]),
+    ("timer_expire_exit", &["timer"]),
+];
+/// The number of losses that are told one by one.
+const TOLD: usize = 8;
+/// How far the time of a CPU may go back, in nanoseconds. A kernel's buffer of a CPU is in order.
+const BACK: i64 = 1_000_000;
 
 /// An exact timer, besides what is common to all timers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,6 +110,10 @@ pub struct Checker {
     names: HashMap<String, Rc<str>>,
     lost: u64,
     missing: Vec<String>,
+    /// The number of losses that `missing` does not tell.
+    untold: u64,
+    /// The time of the last event of each CPU.
+    times: BTreeMap<u32, i64>,
     findings: Findings,
 }
 
@@ -132,6 +152,8 @@ impl Checker {
             names: HashMap::new(),
             lost: 0,
             missing: Vec::new(),
+            untold: 0,
+            times: BTreeMap::new(),
             findings: Findings::default(),
         }
     }
@@ -149,7 +171,19 @@ impl Checker {
             self.event(number, &record);
         } else if let Some(count) = lost(line) {
             self.lost += count;
-            self.lose(format!("line {number}: {count} events were lost here"));
+            let what = match count {
+                0 => "events were lost here, and how many is not said".to_owned(),
+                1 => "an event was lost here".to_owned(),
+                _ => format!("{count} events were lost here"),
+            };
+            self.lose(format!("line {number}: {what}"));
+        } else if let Some((event, _)) = ARGUMENTS
+            .iter()
+            .find(|(event, _)| !line.starts_with('#') && line.contains(&format!("{event}:")))
+        {
+            self.lose(format!(
+                "line {number}: an event {event} whose task, CPU or time cannot be read"
+            ));
         } else if let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written: ") {
             let mut counts = counts.split(['/', ' ']).map(str::parse::<u64>);
             if let (Some(Ok(kept)), Some(Ok(written))) = (counts.next(), counts.next())
@@ -166,7 +200,11 @@ impl Checker {
 
     /// Forgets all that was known, because events are missing.
     fn lose(&mut self, what: String) {
-        self.missing.push(what);
+        if self.missing.len() < TOLD {
+            self.missing.push(what);
+        } else {
+            self.untold += 1;
+        }
         self.timers.forget_all();
         self.ticks = Ticks::default();
         self.groups = Groups::default();
@@ -181,6 +219,21 @@ impl Checker {
         (to.line, to.time, to.cpu) = (number, record.time, Some(record.cpu));
         self.format.get_or_insert(record.format);
         self.is_seconds &= record.is_seconds;
+        let last = self.times.insert(record.cpu, record.time);
+        if let Some(last) = last.filter(|last| record.time < last.saturating_sub(BACK)) {
+            let (back, cpu) = (last - record.time, record.cpu);
+            return self.lose(format!(
+                "line {number}: the time of CPU {cpu} goes back by {back} ns, or it was wrong in the line before"
+            ));
+        }
+        let arguments = ARGUMENTS.iter().find(|(event, _)| *event == record.event);
+        let lacks = arguments.and_then(|(_, keys)| record.lacks(keys));
+        if let Some(key) = lacks {
+            let event = record.event;
+            return self.lose(format!(
+                "line {number}: {event} without `{key}=` and a number that can be read"
+            ));
+        }
         self.sight.see(record);
         if let Some(name) = NEEDED.iter().find(|name| **name == record.event) {
             self.seen.insert(name);
@@ -585,6 +638,11 @@ impl Checker {
                 "{format} prints no contexts, and wrong flags of coarse timers: whether they are late, or run on a wrong \
                  CPU, is not judged"
             ));
+        }
+        if self.untold > 0 {
+            let untold = self.untold;
+            self.missing
+                .push(format!("{untold} more places where events were lost"));
         }
         Report {
             findings: self.findings,

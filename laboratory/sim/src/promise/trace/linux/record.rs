@@ -117,6 +117,16 @@ impl<'l> Record<'l> {
         u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
     }
 
+    /// Returns the first of `keys` whose argument is missing or cannot be read: the first is an address, the others are
+    /// numbers.
+    #[must_use]
+    pub fn lacks<'k>(&self, keys: &[&'k str]) -> Option<&'k str> {
+        let mut keys = keys.iter().copied();
+        let first = keys.next()?;
+        let address = self.address(first).is_none().then_some(first);
+        address.or_else(|| keys.find(|key| self.number(key).is_none()))
+    }
+
     /// Returns the name of the function of a timer.
     #[must_use]
     pub fn function(&self) -> &'l str {

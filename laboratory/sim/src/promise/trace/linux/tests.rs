@@ -292,6 +292,45 @@ fn what_is_missing_is_said_and_not_judged() {
     assert!(!report(&early).findings.holds());
     let lost = early.replace(entry, &format!("CPU:0 [LOST 1 EVENTS]\n{entry}"));
     assert!(report(&lost).findings.holds());
+    // A line that cannot be read is missing, too, and is named; what follows it is not blamed on the kernel.
+    let line = GOOD
+        .lines()
+        .position(|line| line.contains(entry.trim_start()))
+        .expect("it is there")
+        + 1;
+    for (old, new, what) in [
+        ("now=1000258000", "", "hrtimer_expire_entry without `now=`"),
+        (
+            "now=1000258000",
+            "now=soon",
+            "hrtimer_expire_entry without `now=`",
+        ),
+        (
+            "1.000260: hrtimer_expire_entry",
+            "soon: hrtimer_expire_entry",
+            "whose task, CPU or time",
+        ),
+        (
+            "1.000260: hrtimer_expire_entry",
+            "0.000260: hrtimer_expire_entry",
+            "the time of CPU 0 goes back by",
+        ),
+    ] {
+        let report = report(&GOOD.replacen(old, new, 1));
+        assert!(report.findings.holds(), "{new}");
+        let told = &report.missing[0];
+        assert!(
+            told.starts_with(&format!("line {line}: ")) && told.contains(what),
+            "{told}"
+        );
+    }
+    let many = report(&format!("{GOOD}{}", "CPU:1 [LOST 1 EVENTS]\n".repeat(400)));
+    assert_eq!((many.lost, many.missing.len()), (400, 9));
+    assert!(
+        many.missing[8].starts_with("392 more"),
+        "{:?}",
+        many.missing
+    );
     // The ring overwrote its first events.
     let report = marked("# entries-in-buffer/entries-written: 1074/22279   #P:2");
     assert_eq!(report.lost, 21_205);
