@@ -90,6 +90,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
             "{text:?} is no size: write a number, or one with K, M or G, such as 64K"
         ));
     }
+    if digits.bytes().all(|byte| byte == b'0') {
+        return Err("nothing is that small: a size is larger than zero".to_owned());
+    }
     // Only digits: what cannot be parsed is more than any machine has.
     let bytes = digits.parse::<u64>().unwrap_or(u64::MAX);
     Ok(bytes.saturating_mul(scale))
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(size("4k"), Ok(4096));
         assert_eq!(size("2G"), Ok(2 << 30));
         assert_eq!(size("99999999999G"), Ok(u64::MAX));
-        for text in ["", "K", "1X", "-1"] {
+        for text in ["", "K", "1X", "-1", "0", "0K"] {
             assert!(size(text).is_err(), "{text}");
         }
         assert_eq!(bytes(1), "1 byte");
