@@ -47,6 +47,28 @@ impl From<OsString> for Place {
     }
 }
 
+impl Place {
+    /// Returns the place by its one full name; `None` for a device or a pipe, which may take several outputs.
+    fn settled(&self) -> Option<Self> {
+        let path = match self {
+            Self::File(path) => path,
+            Self::StandardOutput => return Some(Self::StandardOutput),
+        };
+        if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
+            return None;
+        }
+        let new = || {
+            let full = std::path::absolute(path).ok()?;
+            Some(
+                fs::canonicalize(full.parent()?)
+                    .ok()?
+                    .join(full.file_name()?),
+            )
+        };
+        fs::canonicalize(path).ok().or_else(new).map(Self::File)
+    }
+}
+
 /// The output for people: standard output, unless it is reserved for JSON or the user asked for silence.
 #[derive(Debug)]
 pub(crate) struct Screen {
@@ -309,4 +331,25 @@ impl OutFile {
 /// Prepares the file of `--json`, if it was given.
 pub(crate) fn prepare_json(options: &Options) -> Result<Option<OutFile>, Failure> {
     options.json.as_ref().map(OutFile::prepare).transpose()
+}
+
+/// Prepares the file of `--json`. Refuses an output that would take the place of an input or of another output; `others`
+/// are the inputs and the other outputs of the command, with their names.
+pub(crate) fn prepare_json_beside(
+    others: &[(&str, Option<Place>)],
+    options: &Options,
+) -> Result<Option<OutFile>, Failure> {
+    let mut taken = Vec::new();
+    for (name, place) in others.iter().chain(&[("--json", options.json.clone())]) {
+        let Some(place) = place.as_ref().and_then(Place::settled) else {
+            continue;
+        };
+        if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
+            return Err(Failure::Input(format!(
+                "{other} and {name} would share one place; give {name} a file of its own"
+            )));
+        }
+        taken.push((name, place));
+    }
+    prepare_json(options)
 }

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::failure::Failure;
 use crate::hash::Hash;
-use crate::output::{OutFile, Place};
 use crate::plot::Drawn;
 use crate::shown;
 
@@ -24,13 +22,6 @@ pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
         }
         Ok(path)
     })
-}
-
-/// Prepares the file of `--report`, if it was given.
-pub(crate) fn prepare(report: Option<&PathBuf>) -> Result<Option<OutFile>, Failure> {
-    report
-        .map(|path| OutFile::prepare(&Place::File(path.clone())))
-        .transpose()
 }
 
 /// Returns a page with its headings.

@@ -42,16 +42,9 @@ Exit codes: 0 recorded, 1 recorded, and CMD failed, 2 bad arguments, or no such 
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     stream::check_name(&arguments.out)?;
-    let json = output::prepare_json(&arguments.output)?;
+    let out = ("--out", Some(arguments.out.clone()));
+    let json = output::prepare_json_beside(&[out], &arguments.output)?;
     let is_taken = arguments.out == Place::StandardOutput;
-    if arguments.output.json.as_ref() == Some(&arguments.out) {
-        let what = if is_taken {
-            "standard output takes one of --out and --json; give the other one a file name"
-        } else {
-            "--out and --json name one file; give one of them another name"
-        };
-        return Err(Failure::Input(what.to_owned()));
-    }
     let file = OutFile::prepare(&arguments.out)?;
     let name = file.name();
     let mut stream = Stream::new(file, &arguments.out);

@@ -246,6 +246,7 @@ fn nonsense_is_refused_with_what_would_be_right() {
             (&["--pace", "100ns"], "use 1us or more"),
             (&["--pace", "200"], "write 200s, 200ms or 200us"),
             (&["--report", "a", "--no-report"], "cannot be used with"),
+            (&["--report", "a", "--json", "a"], "share one place"),
             (&["--sleck", "1"], "'--slack'"),
         ],
     );

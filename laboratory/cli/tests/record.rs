@@ -58,17 +58,12 @@ fn nonsense_is_refused() {
         &["record"],
         &[
             (&["--for", "0"], "has to be longer than zero"),
+            (&["--size", "0"], "is larger than zero"),
             (&["--size", "much"], "is no unit of memory"),
             (&["--out", "a.zst"], "is no way to compress"),
             (&["--out", "no/a.txt"], "there is no directory no"),
-            (
-                &["--out", "-", "--json", "-"],
-                "standard output takes one of",
-            ),
-            (
-                &["--out", "a", "--json", "a"],
-                "--out and --json name one file",
-            ),
+            (&["--out", "-", "--json", "-"], "would share one place"),
+            (&["--out", "a", "--json", "./a"], "would share one place"),
         ],
     );
     place.refuses(

@@ -126,6 +126,32 @@ fn what_is_no_whole_trace_is_refused() {
 }
 
 #[test]
+fn no_output_takes_the_place_of_an_input_or_of_another_output() {
+    let place = place();
+    let trace = fs::read(place.path("small.jsonl")).expect("it is there");
+    std::os::unix::fs::symlink("small.jsonl", place.path("link")).expect("it can be made");
+    for line in [
+        "verify small.jsonl --chrome ./small.jsonl",
+        "verify small.jsonl --json link",
+        "verify small.jsonl --chrome x --json ./x",
+        "sim run small.toml --trace small.toml",
+        "sim run small.toml --report x --json x",
+        "top --trace small.jsonl --json link",
+    ] {
+        let (code, out, error) = place.says(&[], line);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{line}: {error}");
+        assert!(error.contains("would share one place"), "{line}: {error}");
+    }
+    let (code, _, error) = place.says(&[], "top --trace small.jsonl");
+    assert_eq!(code, Some(2));
+    assert!(error.contains("`tickless verify` reads this"), "{error}");
+    assert_eq!(place.files(), ["link", "small.jsonl", "small.toml"]);
+    assert!(fs::read(place.path("small.jsonl")).expect("it is there") == trace);
+    let devices = "verify small.jsonl --chrome /dev/null --json /dev/null";
+    assert_eq!(place.says(&[], devices).0, Some(0));
+}
+
+#[test]
 fn a_compressed_trace_is_the_same_trace() {
     let place = place();
     let run = place.run(&["sim", "run", "small.toml", "--trace", "small.jsonl.gz"]);
@@ -234,7 +260,7 @@ fn nonsense_is_refused_with_what_would_be_right() {
         &[
             (
                 &["--trace", "-", "--json", "-"],
-                "give one of them a file name",
+                "--trace and --json would share one place",
             ),
             (&["--trace", "."], "it is a directory"),
             (&["--trace", "t.zst"], ".gz is"),
@@ -308,7 +334,7 @@ fn a_trace_that_is_not_whole_leaves_no_export() {
     assert_eq!(place.files(), before);
     let (code, error) = end(&place.run(&["verify", "small.jsonl", "--chrome", "-", "--json", "-"]));
     assert_eq!(code, Some(2), "{error}");
-    assert!(error.contains("give the other a file name"), "{error}");
+    assert!(error.contains("would share one place"), "{error}");
 }
 
 /// Lines that Linux 6.18 printed, of a timer that was queued before and of one that was not.

@@ -31,7 +31,8 @@ use crate::units;
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let settings = arguments.settle()?;
     let page = settings.report.as_ref().map(OutFile::prepare).transpose()?;
-    let json = output::prepare_json(&arguments.output)?;
+    let report = ("--report", settings.report.clone());
+    let json = output::prepare_json_beside(&[report], &arguments.output)?;
     allow_descriptors(&settings)?;
     let screen = Screen::new(&arguments.output);
     let interrupt = Interrupt::catch()?;

@@ -19,7 +19,7 @@ use super::{parallel, report, scenarios, summary};
 use crate::failure::{CheckVerdict, Failure};
 use crate::output::{self, OutFile, Place, Progress, Screen};
 use crate::table::{Align, table};
-use crate::{page, stream, units};
+use crate::{stream, units};
 
 /// Runs a scenario: a machine, its policies, and its workloads.
 ///
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Machine to run on, instead of that of the scenario: a file, a name, or local for local.toml
+    /// Machine to run on, instead of that of the scenario: a file or a name
     #[arg(long, value_name = "PROFILE")]
     profile: Option<Chosen>,
 
@@ -109,11 +109,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     };
     let scenario = input::scenario(file, profile.transpose()?.as_ref())?;
     let traces_to_screen = arguments.trace == Some(Place::StandardOutput);
-    if traces_to_screen && arguments.output.json == Some(Place::StandardOutput) {
-        return Err(Failure::Input(
-            "--trace - and --json - would mix; give one of them a file name".to_owned(),
-        ));
-    }
     if let Some(from) = arguments
         .timeline_from
         .filter(|from| *from >= scenario.duration)
@@ -123,8 +118,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
             scenario.duration
         )));
     }
-    let report = page::prepare(arguments.report.as_ref())?;
-    let json = output::prepare_json(&arguments.output)?;
+    let mut others = Vec::new();
+    if let Input::File(path) = file {
+        others.push(("the scenario", Some(Place::File(path.clone()))));
+    }
+    if let Some(Chosen::File(path)) = &arguments.profile {
+        others.push(("--profile", Some(Place::File(path.clone()))));
+    }
+    let report = arguments.report.clone().map(Place::File);
+    others.push(("--trace", arguments.trace.clone()));
+    others.push(("--report", report.clone()));
+    let json = output::prepare_json_beside(&others, &arguments.output)?;
+    let report = report.as_ref().map(OutFile::prepare).transpose()?;
     if let Some(place) = &arguments.trace {
         stream::check_name(place)?;
     }

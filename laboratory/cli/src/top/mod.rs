@@ -68,7 +68,8 @@ const OFTEN: Duration = Duration::from_secs(2);
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
-    let json = output::prepare_json(&arguments.output)?;
+    let trace = ("--trace", arguments.trace.clone().map(Place::File));
+    let json = output::prepare_json_beside(&[trace], &arguments.output)?;
     let screen = Screen::new(&arguments.output);
     let slack = arguments
         .slack
@@ -120,7 +121,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
 
 /// Reads a whole trace.
 fn read(reader: &mut Reader, tally: &mut Tally) -> Result<(), Failure> {
-    let is_ours = reader.first()?;
+    if reader.first()? {
+        reader.header()?;
+        return Err(reader.wrong("top reads traces of Linux; `tickless verify` reads this one"));
+    }
     loop {
         tally.take(&String::from_utf8_lossy(reader.bytes()));
         match reader.next() {
@@ -130,7 +134,7 @@ fn read(reader: &mut Reader, tally: &mut Tally) -> Result<(), Failure> {
             Err(failure) => return Err(failure),
         }
     }
-    if is_ours || tally.events == 0 {
+    if tally.events == 0 {
         return Err(reader.no_events());
     }
     Ok(())

@@ -91,13 +91,10 @@ const OFTEN: u64 = 1 << 18;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let mut reader = Reader::open(&arguments.trace)?;
-    let standard = Some(output::Place::StandardOutput);
-    let is_taken = arguments.chrome == standard;
-    if is_taken && arguments.output.json == standard {
-        let what = "standard output takes one of --chrome and --json; give the other a file name";
-        return Err(Failure::Input(what.to_owned()));
-    }
-    let json = output::prepare_json(&arguments.output)?;
+    let is_taken = arguments.chrome == Some(output::Place::StandardOutput);
+    let trace = Some(output::Place::File(arguments.trace.clone()));
+    let others = [("the trace", trace), ("--chrome", arguments.chrome.clone())];
+    let json = output::prepare_json_beside(&others, &arguments.output)?;
     let mut export = arguments.chrome.as_ref().map(Export::new).transpose()?;
     let late_max = arguments
         .late_max
