@@ -267,8 +267,8 @@ impl OwnedLocks for Shared {
 }
 
 impl Others for Shared {
-    /// Returns whether the only worker, which moves the clock, has nothing to do. A worker that has descriptors moves the clock
-    /// itself, when no descriptor has become ready for a while.
+    /// Returns whether the only worker, which moves the clock, has nothing to do. A worker that has descriptors moves
+    /// the clock itself, when no descriptor has become ready for a while.
     fn are_idle(&self) -> bool {
         let is_own = current::worker_of(self.id).is_some();
         if self.reactor.is_needed() && !is_own {

@@ -28,7 +28,6 @@ use super::tick::TickTimer;
 use super::watch::BlockedTimer;
 use super::worker_context::WorkerContext;
 use crate::host::thread::{now_lower, with_thread};
-use crate::host::wake;
 use crate::time::virtual_time::runtime::{self, Others as _, Passed};
 use crate::worker::{EpollEvents, Worker};
 
@@ -257,24 +256,18 @@ impl Loop<'_> {
             place.counters.switches.add_one();
         }
         // A task that was spawned after the pause of the clock, by another thread, begins on the clock that stands.
-        if self.shows_other_clock() {
+        if self.shared.runtime.is_to_be_shown() {
             runtime::sync();
         }
         self.current.begin(task);
         run(job);
-        if self.shows_other_clock() {
+        if self.shared.runtime.is_to_be_shown() {
             self.follow_pause();
         }
         if self.current.was_preempted() {
             place.counters.preemptions.add_one();
         }
         self.current.end();
-    }
-
-    /// Returns true if another thread has paused the clock of this executor for the first time since this thread looked.
-    #[inline(always)]
-    fn shows_other_clock(&self) -> bool {
-        self.shared.runtime.is_virtual() != wake::is_virtual()
     }
 
     /// Follows a pause that came during a poll: it woke the tasks that waited, and the task of that poll did not wait

@@ -115,6 +115,13 @@ impl Runtime {
         self.is_virtual.load(Ordering::SeqCst)
     }
 
+    /// Returns true if this thread, which belongs to the runtime, shows another clock than the runtime's: another thread
+    /// paused it since the last [`sync`].
+    #[inline(always)]
+    pub(crate) fn is_to_be_shown(&self) -> bool {
+        self.is_virtual() != wake::is_virtual()
+    }
+
     /// Stops the clock.
     pub(crate) fn pause(&self, is_auto: bool) -> Result<(), Refused> {
         if !self.has_one_worker() {
@@ -443,7 +450,7 @@ impl Sleeper {
         self.rises();
         // SeqCst, as all of it: a wake-up behind this is one for the next poll.
         self.state.store(RUNS, Ordering::SeqCst);
-        if self.runtime.is_virtual() != wake::is_virtual() {
+        if self.runtime.is_to_be_shown() {
             sync();
         }
     }
