@@ -26,6 +26,9 @@ const fn ink(class: &'static str, red: u8, green: u8, blue: u8) -> Ink {
 
 /// The colour of tokio, in every report.
 pub(crate) const TOKIO: Ink = ink("tokio", 0xcc, 0, 0);
+/// The colour of tokio's alternative timer.
+#[cfg(tokio_unstable)]
+pub(crate) const TOKIO_2: Ink = ink("tokio-2", 0xaa, 0, 0);
 
 /// The colours of Tickless, in every report: one colour, with dashes or a tint for each further configuration.
 pub(crate) const TICKLESS: [Ink; 4] = [

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::clients::EPISODE;
 use super::subject::Arm;
 use crate::failure::Failure;
 use crate::output::{self, Place};
@@ -19,10 +18,11 @@ use crate::units;
 /// clients never finish a header, so that header timeouts fire. Two clients ask for answers that take longer than the
 /// idle timeout, which must not end them. A paced sender sends a datagram every 200 us.
 ///
-/// The same load runs five times a round, in changing order, so that disturbances of the machine hit all runs alike:
+/// The same load runs once a round for each column, in changing order, so that disturbances of the machine hit all runs alike:
 /// with tokio::time; with tickless::time in the same kind of runtime, with nothing set up, so that the runtime's reactor
 /// fires the timers; in a detached runtime, whose timers the library's own thread fires; with slack, so that timers
-/// share wake-ups; and with the paced sender on a tickless::Worker thread of its own.
+/// share wake-ups; and with the paced sender on a tickless::Worker thread of its own. A build with
+/// RUSTFLAGS="--cfg tokio_unstable" has a column for tokio's alternative timer, too.
 ///
 /// A figure counts as better (or worse) than tokio's only if three rounds or more have both figures, and it was better
 /// (or worse) in each of its rounds than tokio's in any round. The line "better, worse" counts such figures, and
@@ -88,7 +88,7 @@ Times are numbers with a unit: ns, us, ms, s, m, h, d.
 
 Examples:
   tickless demo
-      Twenty seconds, a table of 14 lines, and the report tickless-demo.html.
+      Twenty seconds, a table of 15 lines, and the report tickless-demo.html.
   tickless demo --duration 60s --connections 8000
       Longer and larger.
   tickless demo --slack 2ms
@@ -150,8 +150,8 @@ fn as_nanos_if_any<S: serde::Serializer>(
 /// Clients of a hundred that fall silent, and that never finish a header; at least one of each.
 const SILENT: u32 = 10;
 const SLOW: u32 = 2;
-const ARMS: u32 = 5;
-const _: () = assert!(Arm::COUNT == ARMS as usize);
+#[expect(clippy::cast_possible_truncation, reason = "six at most")]
+const ARMS: u32 = Arm::COUNT as u32;
 /// The least length of an arm's part of a round, long enough for its timeouts to fire.
 const PART: Duration = Duration::from_millis(800);
 const ROUNDS_MAX: u32 = 5;
@@ -161,6 +161,8 @@ const RAMP: f64 = 0.2;
 const RAMP_MAX: Duration = Duration::from_secs(1);
 /// The time that both ends together take for a connection, generously.
 const CONNECT: Duration = Duration::from_micros(100);
+/// The time of the connection, the requests and the closing of a client that waits for a timeout, without the timeout itself.
+pub(crate) const EPISODE: Duration = Duration::from_millis(40);
 const IDLE: Duration = Duration::from_millis(300);
 /// The share of a short part that the idle timeout takes.
 const IDLE_SHARE: f64 = 0.3;

@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
-use super::server::{BODY, Limits, SLOW, STREAMED};
+use super::arguments::EPISODE;
+use super::server::{BODY, SLOW, STREAMED};
 use super::tally::Tally;
 
 const REQUEST: &str = "GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
@@ -23,8 +24,6 @@ const UNFINISHED: &[u8] = b"GET /hello HTTP/1.1\r\nHost: demo\r\nX-Slow: ";
 const RESPONSE_MAX: usize = 1024;
 /// The wait that is longer than any timeout may be late: a connection that is still open afterwards was never closed.
 const NEVER: Duration = Duration::from_secs(5);
-/// The time of the connection, the requests and the closing of an episode, without the timeout itself.
-pub(crate) const EPISODE: Duration = Duration::from_millis(40);
 
 /// The work of the clients of one round.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +34,8 @@ pub(crate) struct Plan {
     pub(crate) slow: u32,
     /// The time between two requests of an active client.
     pub(crate) spacing: Duration,
-    pub(crate) limits: Limits,
+    pub(crate) idle: Duration,
+    pub(crate) header: Duration,
     /// The time of the first connection.
     pub(crate) start: Instant,
     /// The time by which all connections are made.
@@ -136,7 +136,7 @@ impl Client {
 
     /// Sends one request and falls silent until the idle timeout closes the connection; repeats this until the end.
     async fn silent(self) {
-        let idle = self.plan.limits.idle;
+        let idle = self.plan.idle;
         sleep_until(self.first_episode(idle).into()).await;
         while Instant::now() + idle + EPISODE / 2 < self.plan.end {
             let Some(mut stream) = self.connect().await else {
@@ -161,7 +161,7 @@ impl Client {
     /// Sends a header that never ends, a byte now and then, until the header timeout closes the connection; repeats
     /// this until the end. Each byte re-arms the idle timeout, up to twice its length.
     async fn slow(self) {
-        let Limits { idle, header } = self.plan.limits;
+        let Plan { idle, header, .. } = self.plan;
         sleep_until(self.first_episode(header).into()).await;
         while Instant::now() + header + EPISODE / 2 < self.plan.end {
             let begun = Instant::now();
@@ -198,7 +198,7 @@ impl Client {
     /// Sends a request whose answer takes longer than the idle timeout, and receives it to its end; repeats this until
     /// the end.
     async fn patient(self, path: &str) {
-        let takes = self.plan.limits.header;
+        let takes = self.plan.header;
         let request = REQUEST.replace("/hello", path);
         sleep_until(self.first_episode(takes).into()).await;
         while Instant::now() + takes + EPISODE / 2 < self.plan.end {
@@ -281,7 +281,6 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{Client, Plan};
-    use crate::demo::server::Limits;
     use crate::demo::tally::Tally;
 
     const HEADER: Duration = Duration::from_secs(20);
@@ -329,10 +328,8 @@ mod tests {
             silent: 0,
             slow: 1,
             spacing: IDLE,
-            limits: Limits {
-                idle,
-                header: HEADER,
-            },
+            idle,
+            header: HEADER,
             start,
             connected: start,
             // Time for one episode.

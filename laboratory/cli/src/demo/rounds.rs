@@ -11,7 +11,7 @@ use super::arguments::Settings;
 use super::clients::{self, Plan};
 use super::paced::{self, Schedule};
 use super::rearm;
-use super::server::{Limits, Server, Setup};
+use super::server::Server;
 use super::subject::{Arm, Tickless, Timers, Tokio};
 use super::tally::{Tally, Total, Totals, Window};
 use super::threads::{self, Usage};
@@ -53,17 +53,9 @@ impl<'r> Run<'r> {
         interrupt: &'r Interrupt,
         progress: &'r Progress,
     ) -> Result<Self, Failure> {
-        let limits = Limits {
-            idle: settings.idle,
-            header: settings.header,
-        };
-        let setup = Setup {
-            threads: settings.threads,
-            slack: settings.slack,
-        };
-        let servers = Arm::ALL.map(|arm| match arm {
-            Arm::Tokio => Server::start::<Tokio>(arm, setup, limits),
-            _ => Server::start::<Tickless>(arm, setup, limits),
+        let servers = Arm::ALL.map(|arm| match arm.is_tokio() {
+            true => Server::start::<Tokio>(arm, settings),
+            false => Server::start::<Tickless>(arm, settings),
         });
         Ok(Self {
             settings,
@@ -87,9 +79,9 @@ impl<'r> Run<'r> {
                 }
                 let turn = usize::try_from(round).unwrap_or(0) + place;
                 let arm = Arm::ALL[turn % Arm::COUNT];
-                let tally = match arm {
-                    Arm::Tokio => self.part::<Tokio>(round, arm)?,
-                    _ => self.part::<Tickless>(round, arm)?,
+                let tally = match arm.is_tokio() {
+                    true => self.part::<Tokio>(round, arm)?,
+                    false => self.part::<Tickless>(round, arm)?,
                 };
                 self.totals[arm.index()].add(tally.part().clone());
                 thread::sleep(PAUSE);
@@ -192,10 +184,8 @@ impl<'r> Run<'r> {
             silent: settings.silent,
             slow: settings.slow,
             spacing: settings.spacing,
-            limits: Limits {
-                idle: settings.idle,
-                header: settings.header,
-            },
+            idle: settings.idle,
+            header: settings.header,
             start,
             connected: start + settings.ramp.mul_f64(CONNECTING),
             end: start + settings.part,

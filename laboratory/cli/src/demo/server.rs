@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
 use super::answer::Answer;
+use super::arguments::Settings;
 use super::noting::Noting;
 use super::subject::{Arm, Timers};
 use super::tally::Desk;
@@ -28,21 +29,6 @@ pub(crate) const SLOW: &str = "/slow";
 /// The path of the answer that pauses for longer than the idle timeout.
 pub(crate) const STREAMED: &str = "/streamed";
 
-/// The timeouts of connections.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) idle: Duration,
-    pub(crate) header: Duration,
-}
-
-/// The settings of a server's runtime.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup {
-    pub(crate) threads: usize,
-    /// The slack of the runtime's timers, if its kind has slack.
-    pub(crate) slack: Option<Duration>,
-}
-
 /// A server that runs until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -52,23 +38,21 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start<T: Timers>(
-        arm: Arm,
-        setup: Setup,
-        limits: Limits,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn start<T: Timers>(arm: Arm, settings: &Settings) -> Result<Self, Failure> {
         let mut builder = Builder::new_multi_thread();
         builder
-            .worker_threads(setup.threads)
+            .worker_threads(settings.threads)
             .thread_name(arm.threads())
             .enable_io();
-        arm.prepare(&mut builder, setup.slack);
+        arm.prepare(&mut builder, settings.slack);
         let started = builder.build().and_then(|runtime| {
             let listener = listen()?;
             let address = listener.local_addr()?;
             let listener = {
                 let _inside = runtime.enter();
-                arm.enter().map_err(io::Error::other)?;
+                if arm == Arm::Detached {
+                    tickless::tokio::detach().map_err(io::Error::other)?;
+                }
                 TcpListener::from_std(listener)?
             };
             Ok((runtime, address, listener))
@@ -78,8 +62,8 @@ impl Server {
         let desk = Arc::new(Desk::new());
         let noting = Noting::new(T::hyper(), |part| &mut part.idle, Arc::clone(&desk));
         let house = House {
-            limits,
-            idle: IdleTimeout::new(limits.idle).timer(noting),
+            header: settings.header,
+            idle: IdleTimeout::new(settings.idle).timer(noting),
             desk: Arc::clone(&desk),
         };
         runtime.spawn(accept::<T>(listener, house));
@@ -97,7 +81,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The parts of the server that all connections share.
 #[derive(Clone, Debug)]
 struct House {
-    limits: Limits,
+    header: Duration,
     idle: IdleTimeout,
     desk: Arc<Desk>,
 }
@@ -128,14 +112,14 @@ async fn serve<T: Timers>(stream: TcpStream, house: House) {
     // How it ended is noted by the timers and the clients; resets by clients are their way to leave.
     let _noted: hyper::Result<()> = http1::Builder::new()
         .timer(timer)
-        .header_read_timeout(house.limits.header)
+        .header_read_timeout(house.header)
         .serve_connection(stream, service)
         .await;
 }
 
 async fn respond<T: Timers>(request: &Request<Incoming>, house: &House) -> Response<Answer<T>> {
     // The header timeout is longer than the idle timeout, and a part of a round has time for it.
-    let until = Instant::now() + house.limits.header;
+    let until = Instant::now() + house.header;
     let path = request.uri().path();
     if [SLOW, STREAMED].contains(&path) {
         house.desk.tally().part().patient.expected += 1;

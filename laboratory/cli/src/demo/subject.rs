@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use hyper_util::rt::TokioTimer;
 use serde::Serialize;
 use tickless::time::{Precision, Slack, set_thread_slack};
-use tickless::tokio::AttachError;
 use tokio::runtime::Builder;
 
 use crate::plot::{self, Ink, TICKLESS};
@@ -26,10 +25,13 @@ pub(crate) enum Arm {
     Slack,
     /// The timers of [`Tickless`](Self::Tickless), with the paced sender on a `tickless::Worker` thread of its own.
     Worker,
+    /// `tokio::time` in a runtime with tokio's other timer, which tokio promises nothing about: a wheel for each worker.
+    #[cfg(tokio_unstable)]
+    Alternative,
 }
 
 impl Arm {
-    pub(crate) const COUNT: usize = 5;
+    pub(crate) const COUNT: usize = if cfg!(tokio_unstable) { 6 } else { 5 };
 
     pub(crate) const ALL: [Self; Self::COUNT] = [
         Self::Tokio,
@@ -37,32 +39,50 @@ impl Arm {
         Self::Detached,
         Self::Slack,
         Self::Worker,
+        #[cfg(tokio_unstable)]
+        Self::Alternative,
     ];
 
-    /// The columns that are compared with tokio's.
-    pub(crate) const OURS: [Self; Self::COUNT - 1] =
-        [Self::Tickless, Self::Detached, Self::Slack, Self::Worker];
+    /// Returns the columns that are compared with that of tokio's default timer.
+    pub(crate) fn others() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().skip(1)
+    }
+
+    /// Returns true if the timers of the column are tokio's.
+    pub(crate) fn is_tokio(self) -> bool {
+        match self {
+            #[cfg(tokio_unstable)]
+            Self::Alternative => true,
+            _ => self == Self::Tokio,
+        }
+    }
+
+    /// Returns the heading of the column, the name of the server's threads, and the colour of curves and bars.
+    fn marks(self) -> (&'static str, &'static str, Ink) {
+        match self {
+            Self::Tokio => ("tokio", "serve-tokio", plot::TOKIO),
+            Self::Tickless => ("tickless", "serve-tickless", TICKLESS[0]),
+            Self::Detached => ("- reactor", "serve-detached", TICKLESS[1]),
+            Self::Slack => ("+ slack", "serve-slack", TICKLESS[2]),
+            Self::Worker => ("+ Worker", "serve-worker", TICKLESS[3]),
+            #[cfg(tokio_unstable)]
+            Self::Alternative => ("tokio alt", "serve-alt", plot::TOKIO_2),
+        }
+    }
 
     /// Returns the heading of the arm's column.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Tokio => "tokio",
-            Self::Tickless => "tickless",
-            Self::Detached => "- reactor",
-            Self::Slack => "+ slack",
-            Self::Worker => "+ Worker",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.marks().0
+    }
+
+    /// Returns the name of the server's threads.
+    pub(crate) fn threads(self) -> &'static str {
+        self.marks().1
     }
 
     /// Returns the colour of the arm's curves and bars.
     pub(crate) fn ink(self) -> Ink {
-        match self {
-            Self::Tokio => plot::TOKIO,
-            Self::Tickless => TICKLESS[0],
-            Self::Detached => TICKLESS[1],
-            Self::Slack => TICKLESS[2],
-            Self::Worker => TICKLESS[3],
-        }
+        self.marks().2
     }
 
     /// Explains the column to readers without the documentation.
@@ -77,22 +97,13 @@ impl Arm {
             Self::Detached => "exact; the library's own thread does, by tickless::tokio::detach",
             Self::Slack => "with set_thread_slack in each thread: timers share wake-ups (--slack)",
             Self::Worker => "the paced sender on a tickless::Worker thread of its own",
+            #[cfg(tokio_unstable)]
+            Self::Alternative => "tokio::time, with Builder::enable_alt_timer",
         }
     }
 
     pub(crate) fn index(self) -> usize {
         self as usize
-    }
-
-    /// Returns the name of the server's threads.
-    pub(crate) fn threads(self) -> &'static str {
-        match self {
-            Self::Tokio => "serve-tokio",
-            Self::Tickless => "serve-tickless",
-            Self::Detached => "serve-detached",
-            Self::Slack => "serve-slack",
-            Self::Worker => "serve-worker",
-        }
     }
 
     /// Prepares the builder of a runtime for its timers. The runtime of tickless is built without tokio's timers.
@@ -104,14 +115,8 @@ impl Arm {
             Self::Slack => drop(builder.on_thread_start(move || {
                 set_thread_slack(slack);
             })),
-        }
-    }
-
-    /// Detaches a runtime whose reactor is not to fire the timers; called inside the runtime.
-    pub(crate) fn enter(self) -> Result<(), AttachError> {
-        match self {
-            Self::Tokio | Self::Tickless | Self::Slack | Self::Worker => Ok(()),
-            Self::Detached => tickless::tokio::detach(),
+            #[cfg(tokio_unstable)]
+            Self::Alternative => drop(builder.enable_alt_timer()),
         }
     }
 }
