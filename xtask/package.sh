@@ -4,6 +4,10 @@
 # they could be those of an earlier tree. So the archives are unpacked under target/packaged, and a crate there depends
 # on them, as a user's would: with all features of the library, without those of the adapters, whose dependencies are
 # large. The tree may be dirty: what is checked is about to be committed.
+#
+# `xtask/package.sh release` then tries the release itself, as far as it goes without sending anything: it publishes all
+# crates in the order of their dependencies as a dry run, which asks the registry, and makes the wheel. It ends with the
+# commands of the release, or with what is missing.
 set -eu
 names=' tickless-capi tickless-core tickless-link tickless-macros tickless-sched tickless '
 # Of the library's features, those that users have.
@@ -55,3 +59,29 @@ for name in $names tickless-adapters; do
     tar -xzf "$target/package/$name-$version.crate" -C "$sources"
 done
 cargo build --offline --manifest-path "$sources/Cargo.toml" --target-dir "$target/packaged/build"
+
+if [ "${1:-}" = release ]; then
+    # Against the library of this tree: the registry has it only when it is published.
+    here="--config patch.crates-io.tickless.path=\"$PWD/crates/tickless\""
+    # shellcheck disable=SC2086
+    cargo publish --quiet --dry-run --allow-dirty --no-verify $packages
+    # shellcheck disable=SC2086
+    cargo publish --quiet --dry-run --allow-dirty --no-verify -p tickless-adapters --manifest-path adapters/Cargo.toml $here
+    wheel=$(python3 crates/tickless-capi/python/backend.py "$target/package")
+    # What no tool compares: a number in a text, and a package of another workspace.
+    missing=
+    grep -q "^## $version" CHANGELOG.md || missing="$missing a section of CHANGELOG.md for $version;"
+    grep -q "tickless = \"${version%.*}\"" README.md || missing="$missing README's version ${version%.*};"
+    for manifest in adapters laboratory kernel cortex-m; do
+        grep -q "^version = \"$version\"" $manifest/Cargo.toml || missing="$missing the version of $manifest/Cargo.toml;"
+    done
+    address=$(sed -n 's/^repository = //p' Cargo.toml)
+    [ "$address" != '""' ] || missing="$missing the address of the repository, in Cargo.toml;"
+    [ "$(sed -n 's/^repository = //p' adapters/Cargo.toml)" = "$address" ] || missing="$missing the same in adapters/Cargo.toml;"
+    git diff --quiet HEAD || missing="$missing a commit of what changed;"
+    echo "The release: git tag v$version"
+    echo "    cargo publish$packages"
+    echo "    cargo publish -p tickless-adapters --manifest-path adapters/Cargo.toml"
+    echo "    the wheel: $target/package/$wheel"
+    [ -z "$missing" ] || { echo "Missing before it:${missing%;}"; exit 1; }
+fi

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -27,10 +28,10 @@ def _cargo(*arguments):
 
 
 def _workspace():
-    """Returns the version of the crate and the directory that cargo builds in."""
+    """Returns the crate, as cargo describes it, and the directory that cargo builds in."""
     metadata = json.loads(_cargo("metadata", "--no-deps", "--format-version=1"))
-    (version,) = (package["version"] for package in metadata["packages"] if package["name"] == "tickless-capi")
-    return version, pathlib.Path(metadata["target_directory"])
+    (crate,) = (package for package in metadata["packages"] if package["name"] == "tickless-capi")
+    return crate, pathlib.Path(metadata["target_directory"])
 
 
 def _library(target):
@@ -41,20 +42,32 @@ def _library(target):
     return target / "release" / "libtickless_capi.so"
 
 
+def _platform(library):
+    """Returns the tag of the systems that the library runs on: those with the glibc that it asks for, or a later one."""
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    needs = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", library)]
+    return platform.replace("linux_", f"manylinux_2_{max(needs)}_", 1) if needs else platform
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Writes the wheel to a directory; returns its name."""
-    version, target = _workspace()
-    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    tag = f"py3-none-{platform}"
+    crate, target = _workspace()
+    version = crate["version"]
+    library = _library(target).read_bytes()
+    # The library is loaded by ctypes, so that no ABI of an interpreter is needed: one wheel serves each Python.
+    tag = f"py3-none-{_platform(library)}"
     information = f"tickless-{version}.dist-info"
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     metadata = (
         f"Metadata-Version: 2.1\nName: tickless\nVersion: {version}\nSummary: Exact timers for asyncio\n"
-        f"License: MIT OR Apache-2.0\nRequires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n{readme}"
+        "License: MIT OR Apache-2.0\nKeywords: timer,asyncio,event-loop\nClassifier: Framework :: AsyncIO\nClassifier: Operating System :: POSIX :: Linux\n"
+        "Classifier: Programming Language :: Python :: 3\n"
+        + (f"Project-URL: Repository, {crate['repository']}\n" if crate["repository"] else "")
+        + f"Requires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n{readme}"
     )
     wheel = f"Wheel-Version: 1.0\nGenerator: tickless\nRoot-Is-Purelib: false\nTag: {tag}\n"
     files = {f"tickless/{path.name}": path.read_bytes() for path in sorted((HERE / "tickless").glob("*.py"))}
-    files["tickless/libtickless.so"] = _library(target).read_bytes()
+    files["tickless/libtickless.so"] = library
     for name in ("LICENSE-APACHE", "LICENSE-MIT"):
         files[f"{information}/{name}"] = (CRATE / name).read_bytes()
     files[f"{information}/METADATA"] = metadata.encode()
