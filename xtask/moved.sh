@@ -1,5 +1,6 @@
 #!/bin/sh
-# The tests of published crates, with this library in the place of tokio's time: xtask/moved.sh tokio-family, or tower.
+# The tests of published crates, with this library in the place of tokio's time: xtask/moved.sh tokio-family, or tower,
+# or published, which can be followed by the names of some of its crates.
 # This repository contains no source of these crates: cargo fetches each, as for any program that depends on it, and a
 # crate that it cannot fetch is named as skipped. Sources and tests are copied to target/moved, and their imports
 # replaced. They pause the clock, which needs the feature tokio-test-util.
@@ -107,8 +108,85 @@ MANIFEST
     $test --test 'in_tokio_*' -- $differs && $test --test 'own_*' -- $differs $alone
 }
 
+# Replaces the imports of the time of tokio and tokio-util in the sources of the directory $1.
+replace() {
+    find "$1" -name '*.rs' -print0 | xargs -0 perl -0pi -e '
+        my $inside = qr/(?:[^{}]|\{[^{}]*\})*?/;
+        s/use tokio::\{($inside)\btime((?:::(?:\w+|\{[^{}]*\}))?)\s*(?:,|(?=\}))($inside)\};/use tickless::time$2; use tokio::{$1$3};/g;
+        s/\btokio(?:_1|_util)?::time\b/tickless::time/g'
+    grep -rq tickless::time "$1" --include='*.rs' || { echo "$1 has nothing to move"; exit 1; }
+    printf '\n[dependencies.tickless]\npath = "%s"\nfeatures = ["stream", "tokio-test-util"]\n' "$library" >> "$1/Cargo.toml"
+}
+
+# Lints that are newer than a crate do not stop it.
+# Tests the crate $1 of the version $2 as it is published and moved, with the arguments that follow, and prints how many
+# tests of how many pass. `beside` names a crate below it that is moved too.
+publish() {
+    name=$1 version=$2; shift 2
+    source=$(fetched "$name" "$version")
+    [ -n "$source" ] || return 0
+    line="$name $version:"
+    for side in published moved; do
+        copy=$place/$side-$name
+        rm -rf "$copy" && cp -r "$source" "$copy" && chmod -R u+w "$copy"
+        rm -rf "$copy/Cargo.lock" "$copy/Cargo.toml.orig" "$copy/benches" "$copy/examples"
+        # Tables of programs that are left out, and a workspace of its own.
+        perl -0pi -e 's/\n\[\[(?:bench|example)\]\]\n(?:[^\[\n][^\n]*\n)*//g' "$copy/Cargo.toml"
+        printf '\n[workspace]\n' >> "$copy/Cargo.toml"
+        if [ $side = moved ]; then
+            replace "$copy"
+            if [ -n "$beside" ]; then
+                below=$(fetched "${beside% *}" "${beside#* }")
+                rm -rf "$copy/below" && cp -r "$below" "$copy/below" && chmod -R u+w "$copy/below" && replace "$copy/below"
+                printf '\n[patch.crates-io]\n%s = { path = "below" }\n' "${beside% *}" >> "$copy/Cargo.toml"
+            fi
+        fi
+        RUSTFLAGS='--cap-lints warn' cargo test --no-fail-fast --lib --tests "$@" --manifest-path "$copy/Cargo.toml" \
+            --target-dir "$place/build" > "$copy.log" 2>&1 || true
+        counts=$(sed -n 's/^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' "$copy.log" |
+            awk '{ passed += $1; all += $1 + $2 } END { print passed + 0 " of " all + 0 }')
+        line="$line $side $counts,"
+        # What fails as it is published says nothing; what fails only when it is moved is a difference.
+        sed -n 's/^test \(.*\) \.\.\. FAILED$/    \1/p; s/^error.*/    &/p' "$copy.log" | sort -u > "$copy.failed"
+    done
+    echo "${line%,}"
+    cat "$place/moved-$name.failed"
+    differs=$(comm -13 "$place/published-$name.failed" "$place/moved-$name.failed")
+    case $counts-$differs in 0* | *-?*) bad=yes ;; esac
+}
+
+published() {
+    wanted=" $* " bad=
+    while read -r name version below arguments; do
+        case $wanted in "  " | *" $name "*) ;; *) continue ;; esac
+        beside=
+        [ "$below" = - ] || beside=$(echo "$below" | tr @ ' ')
+        # shellcheck disable=SC2086
+        publish "$name" "$version" $arguments < /dev/null
+    done <<LIST
+tokio-retry 0.3.2 -
+leaky-bucket 1.1.2 -
+bb8 0.9.1 -
+deadpool 0.13.1 deadpool-runtime@0.3.1 --features rt_tokio_1
+tokio-cron-scheduler 0.15.1 -
+tokio-graceful-shutdown 0.20.0 -
+hyper-util 0.1.21 - --features full
+tarpc 0.38.0 - --features full
+rumqttc 0.25.1 - --no-default-features
+quinn 0.11.12 -
+moka 0.12.16 - --features future
+tower-http 0.7.1 - --features full
+turmoil 0.7.2 -
+reqwest-retry 0.9.1 -
+async-button 0.2.0 - --features std
+picoserve 0.20.1 -
+LIST
+    [ -z "$bad" ]
+}
+
 case ${1:-} in
 tower) tower ;;
 tokio-family) tokio_family ;;
-*) echo "xtask/moved.sh tokio-family, or tower" >&2; exit 2 ;;
+published) shift; published "$@" ;;
+*) echo "xtask/moved.sh tokio-family, tower or published" >&2; exit 2 ;;
 esac

@@ -46,3 +46,8 @@ pub mod quinn;
 mod runtime;
 #[cfg(feature = "tower")]
 pub mod tower;
+
+/// The recipes, so that they are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/recipes.md")]
+mod recipes {}

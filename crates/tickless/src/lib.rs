@@ -259,10 +259,15 @@ pub use worker::{
 };
 
 /// The examples of the guide and of the README, so that they are compiled and run. Some examples of the guide need
-/// hyper and tokio.
+/// hyper, streams and tokio.
 #[cfg(doctest)]
 mod written {
-    #[cfg(all(feature = "executor", feature = "hyper", feature = "tokio"))]
+    #[cfg(all(
+        feature = "executor",
+        feature = "hyper",
+        feature = "stream",
+        feature = "tokio"
+    ))]
     #[doc = include_str!("../../../docs/guide.md")]
     mod guide {}
     #[doc = include_str!("../../../README.md")]
