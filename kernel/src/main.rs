@@ -18,7 +18,6 @@ mod clock;
 mod console;
 #[cfg(target_arch = "x86_64")]
 mod deep;
-mod embassy;
 mod entry;
 mod exit;
 mod fault;

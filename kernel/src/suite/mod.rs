@@ -24,7 +24,6 @@ mod coarse;
 mod conformance;
 #[cfg(target_arch = "x86_64")]
 mod deep;
-mod embassy;
 mod exact;
 mod extended;
 mod fixture;
@@ -115,7 +114,6 @@ const TESTS: &[Test] = &[
     test("reserved", 1, 2, reserved::reserved),
     test("rules", 1, 1, rules::rules),
     test("switches", 1, 5, switches::switches),
-    test("embassy", 1, 2, embassy::embassy),
     test("set", 4, 1, isolation::set),
     test("isolated", 4, 62, coarse::isolated),
     test("noise", 4, 130, noise::noise),
