@@ -144,83 +144,6 @@ fn a_counter_that_stops_in_deep_idle_is_replaced_before() {
     assert!(each(&outcome) > 10 * each(&goes_on), "the stand-in is slow");
 }
 
-/// Runs [`BASE`] with `more`, for long enough that the watchdog checks twice.
-fn watched(more: &str) -> Outcome {
-    let text = format!("{BASE}\n{more}").replace("\"400 ms\"", "\"1600 ms\"");
-    kept(&read(&text), 1)
-}
-
-/// Spec C-6.6, TIM-43: the watchdog finds a bad counter, and the timekeeper lets the host switch to the slow counter.
-/// No timer is early by the clock of its CPU, no timer is lost, the clock does not jump, and one line describes the
-/// event.
-#[test]
-fn a_counter_that_runs_off_is_found_and_replaced() {
-    let runs_off = |ppm: i32| {
-        fault(&format!(
-            "kind = \"runs-off\"\nat = \"700 ms\"\nppm = {ppm}"
-        ))
-    };
-    let counter = "[counter]\nfrequency = \"2 GHz\"\nerror_ppm = 90\nwatchdog = true\n";
-    let unwatched = watched(&(runs_off(10_000) + "[counter]\nfrequency = \"2 GHz\"\n"));
-    assert_eq!(unwatched.watchdog, None);
-    let each = |outcome: &Outcome| outcome.counts.clock_reading.0 / outcome.counts.clock_reads;
-    for (ppm, way) in [(10_000, "fast"), (-10_000, "slow"), (60_000, "fast")] {
-        let outcome = watched(&(runs_off(ppm) + counter));
-        let said = outcome.watchdog.as_deref().expect("it is found");
-        assert!(
-            said.starts_with(&format!("the counter primary is bad: it runs {way} by "))
-                && said.ends_with(", by stand-in; stand-in drives the time from now on"),
-            "{said}"
-        );
-        assert_eq!(count(&outcome, FaultKind::RunsOff), 1);
-        assert!(outcome.counts.wall_fires > 500);
-        assert!(
-            each(&outcome) > 5 * each(&unwatched),
-            "the stand-in is slow"
-        );
-    }
-    // Within the limit it stays.
-    let outcome = watched(&(runs_off(300) + counter));
-    assert_eq!(outcome.watchdog, None);
-    assert!(each(&outcome) < 2 * each(&unwatched));
-}
-
-/// Spec C-6.6: the watchdog also works for narrow counters that wrap between two checks, and for copies of a counter
-/// that lag behind each other.
-#[test]
-fn a_counter_whose_copies_lag_is_found_and_one_that_wraps_is_not() {
-    let outcome = watched("[counter]\nskew = \"50 us\"\nwatchdog = true\n");
-    let said = outcome.watchdog.expect("it is found");
-    assert!(
-        said.starts_with("the counter primary is bad: it lags on CPU "),
-        "{said}"
-    );
-    let narrow = "frequency = \"24 MHz\"\nbits = 24\nerror_ppm = -300\nwraps_at = \"100 ms\"\nwatchdog = true";
-    assert_eq!(watched(&format!("[counter]\n{narrow}\n")).watchdog, None);
-    let suspend = fault("kind = \"suspend\"\namount = \"100 s\"\nat = \"700 ms\"");
-    let slept = watched(&format!(
-        "{suspend}[counter]\nfrequency = \"2 GHz\"\nwatchdog = true\n"
-    ));
-    assert_eq!(
-        slept.watchdog, None,
-        "the machine slept, and the reference with it"
-    );
-}
-
-#[test]
-fn a_counter_that_runs_off_says_by_how_much_and_when() {
-    let refused = |fields: &str| refusal(&format!("{BASE}\n{}", fault(fields)));
-    let error = refused("kind = \"runs-off\"\nat = \"1 ms\"");
-    assert!(
-        error.contains("the fault runs-off needs the field ppm"),
-        "{error}"
-    );
-    let error = refused("kind = \"runs-off\"\nat = \"1 ms\"\nppm = 200000");
-    assert!(error.contains("-100000 to 100000"), "{error}");
-    let error = refused("kind = \"runs-off\"\nevery = \"1 ms\"\nppm = 20");
-    assert!(error.contains("a counter runs off once"), "{error}");
-}
-
 #[test]
 fn steps_of_the_time_of_day_move_alarms_and_nothing_else() {
     let step = |amount: &str, at: &str| {
@@ -325,7 +248,7 @@ fn clocks_change_while_everything_else_goes_wrong() {
     ));
     for kind in FaultKind::ALL
         .into_iter()
-        .filter(|kind| kind.is_of_clocks() && *kind != FaultKind::RunsOff)
+        .filter(|kind| kind.is_of_clocks())
     {
         let times = count(&outcome, kind);
         // Two tables set the clock, the faster one each 3 ms at most. Those that had to wait come once, too.

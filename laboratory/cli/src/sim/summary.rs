@@ -348,9 +348,6 @@ fn faults(outcome: &Outcome) -> String {
     for (name, count) in &outcome.fault_counts {
         let _infallible = writeln!(out, "Happened: {name} {}", units::counted(*count, "time"));
     }
-    if let Some(said) = &outcome.watchdog {
-        let _infallible = writeln!(out, "Watchdog: {said}");
-    }
     out
 }
 

@@ -22,8 +22,6 @@ pub enum Target {
     /// A busy CPU, which [`search`] finds. No CPU takes part in the hierarchy: a sleeping CPU wakes up for its own
     /// timers.
     Search,
-    /// CPU 0, for all CPUs: only one wheel exists, behind one lock.
-    Single,
 }
 
 /// The condition under which the tick runs the soft stage.
@@ -50,17 +48,6 @@ pub enum Isolation {
     Exclude,
     /// An isolated CPU takes part as any other.
     TakePart,
-}
-
-/// The sleep length that the governor gets for an idle CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SleepLength {
-    /// The time until the CPU has to wake up, without the timers that other CPUs will fire.
-    #[default]
-    Own,
-    /// The time until the first timer of the CPU is due, even if another CPU fires it.
-    IncludingMovable,
 }
 
 /// The rule for the next migrator: [`MigratorPolicy`](tickless_core::hierarchy::MigratorPolicy), for files.
@@ -198,8 +185,6 @@ pub struct Policy {
     pub soft: Soft,
     /// The place of isolated CPUs in the hierarchy.
     pub isolation: Isolation,
-    /// The sleep length that the governor gets.
-    pub sleep_length: SleepLength,
     /// The rule for the next migrator.
     pub handover: MigratorRule,
     /// The data structure of the queues of exact timers.

@@ -12,8 +12,6 @@ use crate::model::time::Picos;
 
 /// The limit of steering, as in kernels (spec TIM-27).
 pub(crate) const PPM_MAX: u32 = 500;
-/// The largest error of a counter, in parts per million: any check detects an error of more than a tenth.
-const OFF_MAX: u32 = 100_000;
 /// The frequencies that a counter may have, in kHz.
 const KILOHERTZ: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 /// The widths that a counter may have, in bits: a narrower counter would wrap faster than CPUs sleep.
@@ -40,9 +38,6 @@ pub struct CounterModel {
     /// True if the counter stops in deep idle states. Before the first CPU enters such a state, the host switches to
     /// [`STAND_IN`] for the rest of the run.
     pub stops_in_deep_idle: bool,
-    /// True if the core's watchdog compares the counter with [`STAND_IN`], and its copies on two CPUs with each other.
-    /// If it is bad, [`STAND_IN`] drives the time.
-    pub is_watched: bool,
 }
 
 impl CounterModel {
@@ -54,7 +49,6 @@ impl CounterModel {
         skew: Picos::ZERO,
         wraps_at: None,
         stops_in_deep_idle: false,
-        is_watched: false,
     };
 
     /// Returns the core's description of the counter. A counter that replaces another one has another id.
@@ -124,15 +118,6 @@ impl Running {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Changes the rate by `ppm` parts per million at `at`, without a jump.
-    pub(super) fn runs_off(&mut self, at: Picos, ppm: i32) {
-        let before = self.counts(at);
-        self.model.error_ppm += ppm;
-        self.rate = Self::rate(&self.model);
-        let jump = self.counts(at).wrapping_sub(before);
-        self.start = self.start.wrapping_sub(jump) & self.mask;
-    }
-
     /// Returns the number of counts in `time`.
     fn counts(&self, time: Picos) -> u64 {
         let counts = (u128::from(time.0) * u128::from(self.rate)) >> 64;
@@ -176,8 +161,6 @@ pub(crate) struct RawCounter {
     wraps_at: Option<Spanned<String>>,
     #[serde(default)]
     stops_in_deep_idle: bool,
-    #[serde(default)]
-    watchdog: bool,
 }
 
 /// Reads a counter.
@@ -214,7 +197,6 @@ pub(crate) fn read(source: &Source<'_>, raw: &RawCounter) -> Result<CounterModel
         skew,
         wraps_at: wraps_at.transpose()?,
         stops_in_deep_idle: raw.stops_in_deep_idle,
-        is_watched: raw.watchdog,
     })
 }
 
@@ -226,17 +208,6 @@ pub(crate) fn ppm(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, Inpu
     }
     let wrong = format!("{ppm} ppm is more than a clock is steered");
     let right = format!("-{PPM_MAX} to {PPM_MAX}");
-    Err(source.error(field.span(), wrong, right))
-}
-
-/// Reads the parts per million by which a counter becomes faster.
-pub(crate) fn ppm_off(source: &Source<'_>, field: &Spanned<i32>) -> Result<i32, InputError> {
-    let ppm = *field.get_ref();
-    if ppm.unsigned_abs() <= OFF_MAX {
-        return Ok(ppm);
-    }
-    let wrong = format!("{ppm} ppm is no counter any more");
-    let right = format!("-{OFF_MAX} to {OFF_MAX}");
     Err(source.error(field.span(), wrong, right))
 }
 

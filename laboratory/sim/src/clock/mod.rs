@@ -20,7 +20,6 @@
 
 mod counter;
 mod truth;
-mod watch;
 
 use std::cell::{Cell, RefCell};
 
@@ -30,9 +29,8 @@ use tickless_core::time::{Clock, Instant, NANOS_PER_SEC, Offset, Span};
 
 use counter::Running;
 pub use counter::{CounterModel, STAND_IN};
-pub(crate) use counter::{PPM_MAX, RawCounter, ppm, ppm_off, read};
+pub(crate) use counter::{PPM_MAX, RawCounter, ppm, read};
 use truth::Truth;
-use watch::WatchdogHost;
 
 use crate::model::current_cpu;
 use crate::model::time::Picos;
@@ -62,10 +60,8 @@ pub(crate) enum Change {
     Steer(i32),
     /// The machine sleeps for this time.
     Sleep(Picos),
-    /// The counter is about to stop, or is bad: [`STAND_IN`] takes its place.
+    /// The counter is about to stop: [`STAND_IN`] takes its place.
     Replace,
-    /// The counter is faster by this number of parts per million from now on.
-    RunsOff(i32),
 }
 
 /// A record of the time, and the counter that it belongs to.
@@ -173,7 +169,6 @@ impl Version {
             Change::Steer(ppm) => self.steer(at, ppm),
             Change::Sleep(length) => self.sleep(at, length),
             Change::Replace => self.replace(at),
-            Change::RunsOff(ppm) => self.counter.borrow_mut().runs_off(at, ppm),
         }
     }
 }
@@ -216,10 +211,6 @@ pub(crate) struct Clocks {
     skew: Picos,
     /// True if rates changed after devices were written, or if devices count at a rate of their own.
     is_loose: Cell<bool>,
-    /// The parts per million by which rates changed beyond the limit of steering.
-    off_ppm: Cell<u32>,
-    /// The watchdog of the counter, if the host has one.
-    watch: RefCell<Option<WatchdogHost>>,
 }
 
 impl Clocks {
@@ -249,8 +240,6 @@ impl Clocks {
             truth: RefCell::new(Truth::new(WALL_START, WALL_START + TAI_AHEAD)),
             skew: model.skew,
             is_loose: Cell::new(false),
-            off_ppm: Cell::new(0),
-            watch: RefCell::new(model.is_watched.then(|| WatchdogHost::new(model))),
             leaps: RefCell::new(leaps),
         };
         for leap in clocks.leaps.borrow().iter().rev() {
@@ -442,8 +431,7 @@ impl Clocks {
             return skew + steps;
         }
         // From one end of what steering may do to the other, and what the stand-in shows in steps.
-        skew + Picos::from_micros(1)
-            + ahead.scaled(u64::from(PPM_MAX * 4 + self.off_ppm.get()), 1_000_000)
+        skew + Picos::from_micros(1) + ahead.scaled(u64::from(PPM_MAX * 4), 1_000_000)
     }
 
     /// Returns the time by which all CPUs knew of the last clock set; zero if there was none.
@@ -496,31 +484,6 @@ impl Clocks {
         leap.is_some_and(|leap| leap.at <= at.instant())
     }
 
-    /// Returns the time of the watchdog's next check of the counter.
-    pub(crate) fn next_check(&self) -> Option<Picos> {
-        self.watch.borrow().as_ref()?.next_check()
-    }
-
-    /// The watchdog checks the counter on `cpu` at `at`, and the counter's copy on this CPU against the copy on another
-    /// one of `cpus` CPUs for which `is_online` is true. Returns true if [`STAND_IN`] is to replace the counter.
-    pub(crate) fn check(
-        &self,
-        (cpu, cpus): (u32, u32),
-        at: Picos,
-        is_online: impl Fn(u32) -> bool,
-    ) -> bool {
-        let read = |cpu, at| self.version(at).counter.borrow().read(cpu, at);
-        let mut watch = self.watch.borrow_mut();
-        watch
-            .as_mut()
-            .is_some_and(|watch| watch.check((cpu, cpus), at, read, is_online))
-    }
-
-    /// Returns the watchdog's verdict on a bad counter.
-    pub(crate) fn condemned(&self) -> Option<String> {
-        self.watch.borrow().as_ref()?.said()
-    }
-
     /// Returns true if a change is under way at `at`: changes are made one at a time.
     pub(crate) fn is_changing(&self, at: Picos) -> bool {
         self.pending.get().is_some() || at < self.since.get()
@@ -544,20 +507,12 @@ impl Clocks {
             Change::Sleep(length) => {
                 let nanos = nanos(length);
                 truth.changes(shown, nanos, nanos, nanos);
-                if let Some(watch) = self.watch.borrow_mut().as_mut() {
-                    watch.sleeps();
-                }
             }
             // That was true from its moment on, whichever CPU knew of it.
             Change::Leap(_) => {}
             Change::Steer(_) | Change::Replace => self.is_loose.set(true),
-            Change::RunsOff(ppm) => {
-                self.is_loose.set(true);
-                self.off_ppm
-                    .set(self.off_ppm.get() + ppm.unsigned_abs() * 2);
-            }
         }
-        if !matches!(change, Change::Steer(_) | Change::RunsOff(_)) {
+        if !matches!(change, Change::Steer(_)) {
             self.set_at.set(from);
         }
         self.now.make(change, from, self.next_but_one().as_ref());

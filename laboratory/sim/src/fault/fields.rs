@@ -107,8 +107,7 @@ fn unknown<T>(source: &Source<'_>, field: &Spanned<T>, kind: FaultKind, name: &s
 fn rate(source: &Source<'_>, raw: &RawFault, kind: FaultKind) -> Result<i32, InputError> {
     match (&raw.ppm, kind) {
         (Some(field), FaultKind::Frequency) => clock::ppm(source, field),
-        (Some(field), FaultKind::RunsOff) => clock::ppm_off(source, field),
-        (None, FaultKind::Frequency | FaultKind::RunsOff) => Err(missing(source, raw, kind, "ppm")),
+        (None, FaultKind::Frequency) => Err(missing(source, raw, kind, "ppm")),
         (Some(field), _) => Err(unknown(source, field, kind, "ppm")),
         (None, _) => Ok(0),
     }
@@ -197,10 +196,6 @@ fn when(source: &Source<'_>, raw: &RawFault, kind: FaultKind) -> Result<When, In
     };
     match (&raw.at, &raw.every, &raw.one_in) {
         (Some(at), None, None) => Ok(When::At(source.time(at)?)),
-        (None, Some(every), None) if kind == FaultKind::RunsOff => {
-            let wrong = "a counter runs off once";
-            Err(source.error(every.span(), wrong, "write at"))
-        }
         (None, Some(every), None) if kind == FaultKind::LeapSecond => {
             let wrong = "leap seconds come once";
             Err(source.error(every.span(), wrong, "write at"))

@@ -66,14 +66,11 @@ pub enum FaultKind {
     /// `suspend`: the machine sleeps for `amount`. The monotonic clock and the time of the machine stand still; the
     /// other clocks go on. Devices lose their programming.
     Suspend,
-    /// `runs-off`: from then on the counter that drives the time is faster by `ppm` parts per million, which no CPU
-    /// knows. It is never drawn, because without a watchdog the clock stays wrong.
-    RunsOff,
 }
 
 impl FaultKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 14] = [
         Self::Late,
         Self::Early,
         Self::Lost,
@@ -88,10 +85,7 @@ impl FaultKind {
         Self::LeapSecond,
         Self::Frequency,
         Self::Suspend,
-        Self::RunsOff,
     ];
-    /// The number of kinds that seeds draw: all but the last.
-    pub(crate) const DRAWN: usize = Self::ALL.len() - 1;
 
     /// Returns the name of the kind.
     #[must_use]
@@ -111,7 +105,6 @@ impl FaultKind {
             Self::LeapSecond => "leap-second",
             Self::Frequency => "frequency",
             Self::Suspend => "suspend",
-            Self::RunsOff => "runs-off",
         }
     }
 
@@ -129,7 +122,7 @@ impl FaultKind {
     pub const fn is_of_clocks(self) -> bool {
         matches!(
             self,
-            Self::ClockStep | Self::LeapSecond | Self::Frequency | Self::Suspend | Self::RunsOff
+            Self::ClockStep | Self::LeapSecond | Self::Frequency | Self::Suspend
         )
     }
 
@@ -138,7 +131,7 @@ impl FaultKind {
     pub const fn has_amount(self) -> bool {
         !matches!(
             self,
-            Self::Spurious | Self::Isolate | Self::LeapSecond | Self::Frequency | Self::RunsOff
+            Self::Spurious | Self::Isolate | Self::LeapSecond | Self::Frequency
         )
     }
 
@@ -207,9 +200,7 @@ impl Fault {
     pub fn allows(&self, duration: Picos) -> Picos {
         match self.kind {
             // A device that was written before goes by the old rate: as long as a CPU may sleep.
-            FaultKind::Frequency | FaultKind::RunsOff => {
-                duration.scaled(self.ppm.unsigned_abs().into(), 1_000_000)
-            }
+            FaultKind::Frequency => duration.scaled(self.ppm.unsigned_abs().into(), 1_000_000),
             kind if kind.delays() => self.amount,
             _ => Picos::ZERO,
         }

@@ -20,24 +20,17 @@ use crate::model::time::Picos;
 /// The number in place of a fault's for a change that the host makes by itself.
 const BY_ITSELF: u32 = u32::MAX;
 
-/// The number in place of a fault's for a check of the counter by the watchdog.
-const CHECK: u32 = u32::MAX - 1;
-
 const fn change_of(fault: &Fault) -> Option<Change> {
     match fault.kind {
         FaultKind::ClockStep => Some(Change::Step(fault.nanos())),
         FaultKind::Frequency => Some(Change::Steer(fault.ppm)),
         FaultKind::Suspend => Some(Change::Sleep(fault.amount)),
-        FaultKind::RunsOff => Some(Change::RunsOff(fault.ppm)),
         _ => None,
     }
 }
 
 /// Handles a time of the fault `index`, which is a fault of the clocks.
 pub(super) fn fault_comes(machine: &mut Machine, at: Picos, index: u32) {
-    if index == CHECK {
-        return check(machine, at);
-    }
     let change = change_of(&machine.host().plan()[index as usize]);
     match change {
         Some(change) => begin_change(machine, change, at, index),
@@ -94,7 +87,6 @@ pub(super) fn changed(machine: &mut Machine, at: Picos, index: u32) {
             wakes_up(machine, at);
         }
         Change::Replace => host.is_slow.set(true),
-        Change::RunsOff(_) => host.count_fault(FaultKind::RunsOff),
     }
     if let Change::Step(_) | Change::Leap(_) = change {
         let plan = machine.host().plan();
@@ -103,33 +95,6 @@ pub(super) fn changed(machine: &mut Machine, at: Picos, index: u32) {
             .map_or(&[][..], |fault| &fault.cpus);
         machine.push(at, EventKind::ClockSet, teller(machine, cpus), 0);
     }
-}
-
-/// Requests the next check of the counter, if there is one.
-pub(super) fn plan_check(machine: &Machine) {
-    if let Some(at) = machine.host().clocks.next_check() {
-        machine.push(at, EventKind::ClockFault, 0, CHECK);
-    }
-}
-
-/// Lets the watchdog check the counter, on a CPU that is online. The host replaces a bad counter.
-fn check(machine: &mut Machine, at: Picos) {
-    let clocks = &machine.host().clocks;
-    if clocks.is_changing(at) {
-        machine.push(at + machine.period, EventKind::ClockFault, 0, CHECK);
-        return;
-    }
-    let cpus = u32::try_from(machine.cpus.len()).unwrap_or(0);
-    let is_online = |cpu: u32| !machine.cpus[cpu as usize].is_off;
-    if machine.host().is_slow.get() {
-        // It was going to stop, and the stand-in drives the time already.
-        return;
-    }
-    let is_bad = clocks.check((teller(machine, &[]), cpus), at, is_online);
-    if is_bad {
-        begin_change(machine, Change::Replace, at, BY_ITSELF);
-    }
-    plan_check(machine);
 }
 
 /// Returns the CPU that publishes a clock set to the timers: the first of `cpus` that is online, or of all.

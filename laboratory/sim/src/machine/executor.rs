@@ -92,7 +92,6 @@ impl Executor {
         }
         self.machine.push(SAMPLES, EventKind::Sample, 0, 0);
         faults::plan(&self.machine);
-        clocks::plan_check(&self.machine);
         loop {
             let event = self.machine.host().queue.borrow_mut().pop();
             match event {

@@ -11,7 +11,7 @@ use tickless_core::tick::{
 };
 use tickless_core::time::{Instant, Offset, Span};
 
-use crate::baseline::{Governor, SleepLength};
+use crate::baseline::Governor;
 use crate::machine::machine::Machine;
 use crate::machine::timers::Operations;
 use crate::machine::{broadcast, clocks, rearm};
@@ -38,10 +38,7 @@ pub(super) fn enter(machine: &mut Machine, cpu: u32) {
     let forecast = nohz.forecast(&tick, TickDependencies::default());
     let now = machine.host().shows();
     let sleep = nohz.sleep_length(&tick, timer, forecast, now);
-    let mut length = picos(match machine.policy.sleep_length {
-        SleepLength::Own => sleep.own,
-        SleepLength::IncludingMovable => sleep.including_movable,
-    });
+    let mut length = picos(sleep.own);
     // A governor that expects an interrupt within a tick lets it run (spec C-7.7).
     let sleeps = machine.cpus[cpu as usize].sleeps;
     if machine.policy.governor == Governor::History

@@ -70,12 +70,7 @@ impl Settings {
         };
         let mut leaps: Vec<Leap> = faults.clone().filter_map(leap).collect();
         leaps.sort_by_key(|leap| leap.at);
-        let touches_rate = |kind| {
-            matches!(
-                kind,
-                FaultKind::Frequency | FaultKind::Suspend | FaultKind::RunsOff
-            )
-        };
+        let touches_rate = |kind| matches!(kind, FaultKind::Frequency | FaultKind::Suspend);
         let is_steered = faults.clone().any(|fault| touches_rate(fault.kind));
         let cpus = self.topology.cpus() as usize;
         let seed = self.fault_seed;

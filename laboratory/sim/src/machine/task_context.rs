@@ -266,7 +266,6 @@ impl<'m> TaskContext<'m> {
         match self.machine.policy.target {
             Target::Local | Target::Own => None,
             Target::Search => Some(self.find_busy()),
-            Target::Single => Some(0),
         }
     }
 

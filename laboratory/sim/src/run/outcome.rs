@@ -76,8 +76,6 @@ pub struct Outcome {
     pub faults: Vec<Fault>,
     /// The number of faults of each kind that happened.
     pub fault_counts: BTreeMap<&'static str, u64>,
-    /// The watchdog's verdict on the counter, if the counter was bad.
-    pub watchdog: Option<String>,
     /// The number of times that each promise was broken.
     pub broken: BTreeMap<Promise, u64>,
     /// The first violations, with the events before them.

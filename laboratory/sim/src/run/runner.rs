@@ -230,7 +230,6 @@ fn outcome(scenario: &Scenario, seed: u64, machine: &mut Machine) -> Outcome {
             .as_ref()
             .map_or_else(Vec::new, |one| one.plan.to_vec()),
         fault_counts: faults.iter().flat_map(|one| one.counted()).collect(),
-        watchdog: host.clocks.condemned(),
         broken: std::mem::take(&mut checker.broken),
         violations: std::mem::take(&mut checker.violations),
         digest: checker.digest(),
