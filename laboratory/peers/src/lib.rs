@@ -7,24 +7,32 @@
 //! seed. Before a subject is measured, a test shows that it fires its due timers and no others. After each turn the
 //! pending timers are counted.
 //!
-//! The command `tickless bench` prints the results. The measurement has a crate of its own for two reasons: C and C++
-//! libraries are linked here, with the feature `c-peers`, and the peers of the other measurements read clocks before
-//! `main`.
+//! What is no queue of timers has a group of subjects with measurements of their own (`groups`). Valgrind counts the
+//! instructions of single operations ([`instructions`]).
+//!
+//! The command `tickless bench` prints the results. The measurement has a crate of its own because C and C++ libraries
+//! are linked here, with the feature `c-peers`.
 
+mod groups;
+mod host;
+pub mod instructions;
+mod marks;
 mod measure;
 mod memory;
 mod operation;
 mod random;
+mod rounds;
 mod run;
 mod slots;
 mod subject;
 mod subjects;
 #[cfg(test)]
 mod tests;
+mod threads;
 
+pub use marks::{Marked, marks, plan_of_marks};
 pub use memory::{available, needed};
-pub use operation::Operation;
-pub use run::{Fault, MOST_PENDING, Plan, Results, Row, Spread, Watch, run, subjects};
-pub use subjects::{
-    CHECKS_IN_C, COARSE, COARSE_IN_C, EXACT, EXACT_IN_C, Family, LOOP_IN_C, Missing, TOKIO, missing,
-};
+pub use operation::{Family, Operation};
+pub use rounds::{Spread, Watch};
+pub use run::{Fault, MOST_PENDING, Plan, Results, Row, run, subjects};
+pub use subjects::{Missing, TOKIO, missing};

@@ -27,6 +27,47 @@ pub enum Operation {
     TwoThreadsChurn,
     /// Memory of a pending timer, in bytes.
     Memory,
+    /// Push a deadline out in a task that sleeps now and then.
+    BehindSleeps,
+    /// A timeout around a future that is ready.
+    TimeoutReady,
+    /// Arm on one thread, and drop on another one.
+    Handover,
+    /// Check whether a timer is due.
+    Poll,
+    /// Acquire the lock of a base.
+    BaseLock,
+    /// Read the clock.
+    Clock,
+    /// Spawn and wake tasks.
+    Executor,
+    /// Sleep for 200 µs: how late it ends.
+    Lateness,
+}
+
+/// The family of a subject, which decides with what it is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// A timer of Tickless.
+    Tickless,
+    /// A timer of tokio.
+    Tokio,
+    /// A timer of another library, or a simple queue.
+    Peer,
+    /// The lower limit of the cost, whose timers do not fire.
+    Limit,
+}
+
+impl Family {
+    /// Returns the family of a subject of a group, by the subject's name.
+    pub(crate) fn of(subject: &str) -> Self {
+        match subject {
+            ours if ours.starts_with("tickless") => Self::Tickless,
+            tokio if tokio.starts_with("tokio,") => Self::Tokio,
+            limit if limit.starts_with("limit: ") => Self::Limit,
+            _ => Self::Peer,
+        }
+    }
 }
 
 /// The setting that an operation needs; operations with one setting are measured together.
@@ -40,11 +81,13 @@ pub(crate) enum Setting {
     Alone,
     /// Several threads with a few timers each.
     Threads,
+    /// A measurement of each subject's own.
+    Own,
 }
 
 impl Operation {
     /// All operations, in the order in which they are printed.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 20] = [
         Self::ArmCancel,
         Self::PushSmall,
         Self::PushSmallClock,
@@ -57,6 +100,14 @@ impl Operation {
         Self::TwoThreadsPush,
         Self::TwoThreadsChurn,
         Self::Memory,
+        Self::BehindSleeps,
+        Self::TimeoutReady,
+        Self::Handover,
+        Self::Poll,
+        Self::BaseLock,
+        Self::Clock,
+        Self::Executor,
+        Self::Lateness,
     ];
 
     /// Returns the name of the operation in arguments and in the output data.
@@ -75,6 +126,14 @@ impl Operation {
             Self::TwoThreadsPush => "two-threads-push",
             Self::TwoThreadsChurn => "two-threads-churn",
             Self::Memory => "memory",
+            Self::BehindSleeps => "reset-behind-sleeps",
+            Self::TimeoutReady => "timeout-ready",
+            Self::Handover => "handover",
+            Self::Poll => "poll",
+            Self::BaseLock => "base-lock",
+            Self::Clock => "clock",
+            Self::Executor => "executor",
+            Self::Lateness => "lateness",
         }
     }
 
@@ -96,6 +155,16 @@ impl Operation {
                 "cancel one of many and arm it again, on threads with their own timers"
             }
             Self::Memory => "bytes for each pending timer",
+            Self::BehindSleeps => {
+                "push a deadline out, 500 times after each sleep of 5 ms, with a runtime of two threads"
+            }
+            Self::TimeoutReady => "a timeout around a future that is ready at once",
+            Self::Handover => "sleeps that one thread arms and another one drops",
+            Self::Poll => "is anything due? with a timer pending and nothing due",
+            Self::BaseLock => "acquire the lock of a base and release it",
+            Self::Clock => "read the clock",
+            Self::Executor => "tasks on one worker; each wake-up, or how late",
+            Self::Lateness => "how late a sleep of 200 µs ends",
         }
     }
 
@@ -112,7 +181,14 @@ impl Operation {
             Self::Expire => Setting::Due,
             Self::DropUnpolled => Setting::Alone,
             Self::TwoThreads | Self::TwoThreadsPush | Self::TwoThreadsChurn => Setting::Threads,
-            _ => Setting::Pending,
+            Self::ArmCancel
+            | Self::PushSmall
+            | Self::PushSmallClock
+            | Self::PushRandom
+            | Self::PushIdle
+            | Self::Churn
+            | Self::Memory => Setting::Pending,
+            _ => Setting::Own,
         }
     }
 
@@ -120,6 +196,12 @@ impl Operation {
     #[must_use]
     pub const fn is_on_threads(self) -> bool {
         matches!(self.setting(), Setting::Threads)
+    }
+
+    /// Returns true if what is measured is no queue of timers, so that each subject has a measurement of its own.
+    #[must_use]
+    pub const fn is_own(self) -> bool {
+        matches!(self.setting(), Setting::Own)
     }
 
     /// Returns the operation that each of the threads executes.

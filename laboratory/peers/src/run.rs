@@ -1,17 +1,18 @@
 //! The rounds of a run: each round measures every subject in turn, in an order that rotates.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use serde::Serialize;
 
+use crate::groups;
 use crate::measure::{FEW, Turn};
-use crate::operation::{Operation, Setting};
-use crate::subjects::{self, Entry, Family};
+use crate::operation::{Family, Operation, Setting};
+use crate::rounds::{Case, Group, Spread, Table, Watch, rotate};
+use crate::subjects::{self, Entry};
 
 /// The settings of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The operations to measure, in any order.
     pub operations: Vec<Operation>,
@@ -23,7 +24,7 @@ pub struct Plan {
     pub repeats: u64,
     /// The seed of the random delays.
     pub seed: u64,
-    /// The names of the subjects to measure; `None` for all subjects.
+    /// The names of the queues to measure; `None` for all. Operations of their own have all their subjects.
     pub subjects: Option<Vec<&'static str>>,
 }
 
@@ -32,42 +33,14 @@ pub const MOST_PENDING: u64 = 1_000_000_000;
 /// The most timers that are fired at once. A measurement with more would show nothing new and take minutes.
 const MOST_DUE: u64 = 1_000_000;
 
-/// The median, the least and the greatest figure of the rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// The median; with an even number of rounds, the greater of the two middle figures.
-    pub median: f64,
-    /// The least figure.
-    pub min: f64,
-    /// The greatest figure.
-    pub max: f64,
-}
-
-impl Spread {
-    /// Returns the spread of the figures; without figures it is not a number.
-    #[must_use]
-    pub fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-        Self {
-            median: at(values.len() / 2),
-            min: at(0),
-            max: at(values.len().saturating_sub(1)),
-        }
-    }
-
-    /// Returns true if the greatest figure is more than twice the least, so that the median says little.
-    #[must_use]
-    pub fn is_wide(&self) -> bool {
-        self.max > 2.0 * self.min
-    }
-}
-
 /// One figure of one subject.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The name of the operation.
     pub op: &'static str,
+    /// The part of the operation; empty for most.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub part: &'static str,
     /// The number of timers that are pending during the operation, or due at once.
     pub pending: u64,
     /// The number of threads that execute the operation.
@@ -80,6 +53,9 @@ pub struct Row {
     /// Bytes for one timer; `None` unless the operation is `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Spread>,
+    /// The figure of each round.
+    #[serde(skip)]
+    pub rounds: Vec<f64>,
     /// The operation that was measured.
     #[serde(skip)]
     pub operation: Operation,
@@ -97,6 +73,12 @@ impl Row {
     #[must_use]
     pub fn figure(&self) -> Spread {
         self.ns.or(self.bytes).expect("a row has one of both")
+    }
+
+    /// Returns the ratio to another row, round by round.
+    #[must_use]
+    pub fn ratio(&self, to: &Self) -> Spread {
+        Spread::of_ratios(&self.rounds, &to.rounds)
     }
 }
 
@@ -120,14 +102,6 @@ pub struct Fault {
     pub what: String,
 }
 
-/// The caller's part in a run: it may end the run early, and is notified of the progress.
-pub trait Watch {
-    /// Returns true if the run is to end now, with the figures measured so far.
-    fn is_over(&self) -> bool;
-    /// Announces the next measurement.
-    fn next(&mut self, what: &str);
-}
-
 /// Returns the names and families of the subjects that this program can measure.
 #[must_use]
 pub fn subjects() -> Vec<(&'static str, Family)> {
@@ -135,14 +109,10 @@ pub fn subjects() -> Vec<(&'static str, Family)> {
     all.iter().map(|entry| (entry.name, entry.family)).collect()
 }
 
-/// The columns of a row to the left of the subject: operation, pending timers, threads.
-type Group = (Operation, u64, u32);
-
 struct Run<'a> {
     plan: &'a Plan,
     entries: Vec<Entry>,
-    /// The figures of all rounds, for each group and subject.
-    values: BTreeMap<(Group, usize), Vec<f64>>,
+    table: Table,
     faults: Vec<Fault>,
     watch: &'a mut dyn Watch,
 }
@@ -161,11 +131,12 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Results {
                 wanted.is_none_or(|names| names.contains(&entry.name))
             })
             .collect(),
-        values: BTreeMap::new(),
+        table: Table::default(),
         faults: Vec::new(),
         watch,
     };
-    let is_complete = run.prove() && run.settings();
+    let has_queues = plan.operations.iter().any(|operation| !operation.is_own());
+    let is_complete = (!has_queues || run.prove() && run.settings()) && run.groups();
     run.results(is_complete)
 }
 
@@ -234,21 +205,33 @@ impl Run<'_> {
     }
 
     fn rounds(&mut self, setting: Setting, operations: &[Operation], pending: u64) -> bool {
-        let count = self.entries.len();
-        for round in 0..self.plan.rounds {
-            for place in 0..count {
-                if self.watch.is_over() {
-                    return false;
-                }
-                // The first subject finds another machine than the last one does.
-                let index = (place + round as usize) % count;
-                if !self.is_out(index) {
-                    self.tell(operations, pending, round, index);
-                    self.turn(setting, operations, pending, round, index);
-                }
+        rotate(self.plan.rounds, self.entries.len(), |round, index| {
+            if self.watch.is_over() {
+                return false;
             }
-        }
-        true
+            if !self.is_out(index) {
+                self.tell(operations, pending, round, index);
+                self.turn(setting, operations, pending, round, index);
+            }
+            true
+        })
+    }
+
+    /// Measures the operations whose subjects have measurements of their own. Returns true if all were measured before
+    /// the run was ended.
+    fn groups(&mut self) -> bool {
+        self.of(Setting::Own).into_iter().all(|operation| {
+            let mut group = Group {
+                operation,
+                rounds: self.plan.rounds,
+                repeats: self.plan.repeats,
+                watch: self.watch,
+                table: &mut self.table,
+                is_over: false,
+            };
+            groups::measure(&mut group);
+            !group.is_over
+        })
     }
 
     fn tell(&mut self, operations: &[Operation], pending: u64, round: u32, index: usize) {
@@ -283,8 +266,8 @@ impl Run<'_> {
             repeats: self.plan.repeats,
             seed: self.plan.seed.wrapping_add(round.into()),
         };
-        let one = |operation, threads, value| ((operation, pending, threads), value);
-        let measured = alone(|| -> Result<Vec<(Group, f64)>, String> {
+        let one = |operation, threads, value| ((operation, "", pending, threads), value);
+        let measured = alone(|| -> Result<Vec<(Case, f64)>, String> {
             Ok(match setting {
                 Setting::Pending => { (entry.pending)(turn)?.into_iter() }
                     .map(|(operation, value)| one(operation, 1, value))
@@ -304,13 +287,15 @@ impl Run<'_> {
                     }
                     both
                 }
+                // Measured by its group.
+                Setting::Own => Vec::new(),
             })
         });
-        let name = entry.name;
+        let (name, family) = (entry.name, entry.family);
         match measured.and_then(|measured| measured) {
             Ok(measured) => {
-                for (group, value) in measured {
-                    self.values.entry((group, index)).or_default().push(value);
+                for (case, value) in measured {
+                    self.table.push(case, (index, name, family), value);
                 }
             }
             Err(what) => self.fault(name, format!("{what} ({pending} pending)")),
@@ -318,25 +303,25 @@ impl Run<'_> {
     }
 
     fn results(self, is_complete: bool) -> Results {
-        let is_out: Vec<bool> = (0..self.entries.len())
-            .map(|index| self.is_out(index))
-            .collect();
+        let is_out = |subject| self.faults.iter().any(|fault| fault.subject == subject);
         let mut rows = Vec::new();
-        for (((operation, pending, threads), index), values) in self.values {
-            if is_out[index] {
+        for (((operation, part, pending, threads), _), figures) in self.table.0 {
+            if is_out(figures.subject) {
                 continue;
             }
-            let spread = Some(Spread::of(values));
+            let spread = Some(Spread::of(figures.values.clone()));
             let is_memory = operation == Operation::Memory;
             rows.push(Row {
                 op: operation.name(),
                 pending,
                 threads,
-                subject: self.entries[index].name,
+                part,
+                subject: figures.subject,
+                rounds: figures.values,
                 ns: spread.filter(|_| !is_memory),
                 bytes: spread.filter(|_| is_memory),
                 operation,
-                family: self.entries[index].family,
+                family: figures.family,
             });
         }
         Results {

@@ -33,22 +33,9 @@ mod tickless;
 mod tokio_time;
 
 use crate::measure::{self, Turn};
-use crate::operation::Operation;
+use crate::operation::{Family, Operation};
 use crate::subject::Subject;
 use futures::Futures;
-
-/// The family of a subject, which decides its name and colour in the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// A timer of Tickless.
-    Tickless,
-    /// A timer of tokio.
-    Tokio,
-    /// A timer of another library, or a simple queue.
-    Peer,
-    /// The lower limit of the cost, whose timers do not fire.
-    Limit,
-}
 
 /// A function that measures operations among pending timers.
 type Pending = fn(Turn<'_>) -> Result<Vec<(Operation, f64)>, String>;
@@ -93,15 +80,16 @@ const fn entry<S: Subject>(name: &'static str, family: Family) -> Entry {
 /// Returns all subjects that this program can measure.
 pub(crate) fn all() -> Vec<Entry> {
     let mut all = vec![
-        entry::<Futures<tickless::OnWorker>>("Sleep on a Worker", Family::Tickless),
+        entry::<Futures<tickless::OnWorker>>(SLEEP, Family::Tickless),
         entry::<Futures<tickless::OnThread>>("Sleep on a plain thread", Family::Tickless),
-        entry::<Futures<tickless::Coarse>>("coarse::Sleep on a Worker", Family::Tickless),
+        entry::<Futures<tickless::Coarse>>(COARSE_SLEEP, Family::Tickless),
         entry::<tickless::Wheel>(COARSE, Family::Tickless),
         entry::<tickless::Exact>(EXACT, Family::Tickless),
+        entry::<queues::OnWorker>(DELAY_QUEUE, Family::Tickless),
         entry::<Futures<tokio_time::Default>>(TOKIO, Family::Tokio),
         #[cfg(tokio_unstable)]
         entry::<Futures<tokio_time::Alternative>>(ALTERNATIVE, Family::Tokio),
-        entry::<queues::Delayed>("tokio-util DelayQueue", Family::Peer),
+        entry::<queues::Delayed>(TOKIO_UTIL, Family::Peer),
         entry::<Futures<async_io_timer::AsyncIo>>("async-io Timer", Family::Peer),
         entry::<queues::Map>("BTreeMap<(Instant, id)>", Family::Peer),
         entry::<queues::Heap<false>>("binary heap, lazy deletion", Family::Peer),
@@ -109,29 +97,40 @@ pub(crate) fn all() -> Vec<Entry> {
     ];
     #[cfg(has_any)]
     all.extend(foreign::all());
-    all.push(entry::<limit::Lists>(
-        "limit: a list for each bucket",
-        Family::Limit,
-    ));
-    all.push(entry::<limit::Nothing>(
-        "limit: the loop alone",
-        Family::Limit,
-    ));
+    all.extend([
+        entry::<limit::Lists>(LISTS, Family::Limit),
+        entry::<limit::Line>(LINE, Family::Limit),
+        entry::<limit::Nothing>("limit: the loop alone", Family::Limit),
+    ]);
     all
 }
 
 /// `struct tickless_timer` on a worker, called from C.
-pub const EXACT_IN_C: &str = "tickless_timer (C)";
+pub(crate) const EXACT_IN_C: &str = "tickless_timer (C)";
 /// `struct tickless_timer` in an event loop, called from C.
-pub const LOOP_IN_C: &str = "tickless_timer in a loop (C)";
+#[cfg(has_tickless)]
+pub(crate) const LOOP_IN_C: &str = "tickless_timer in a loop (C)";
 /// `struct tickless_timeout` on a worker, called from C.
-pub const COARSE_IN_C: &str = "tickless_timeout (C)";
+pub(crate) const COARSE_IN_C: &str = "tickless_timeout (C)";
+/// `tickless::time::Sleep` on a worker.
+pub(crate) const SLEEP: &str = "Sleep on a Worker";
+/// `tickless::coarse::Sleep` on a worker.
+pub(crate) const COARSE_SLEEP: &str = "coarse::Sleep on a Worker";
+/// `tickless::time::DelayQueue` on a worker.
+pub(crate) const DELAY_QUEUE: &str = "DelayQueue on a Worker";
+/// The queue of the same name of `tokio-util`.
+pub(crate) const TOKIO_UTIL: &str = "tokio-util DelayQueue";
+/// A wheel without clock, lock, states and cascading levels.
+pub(crate) const LISTS: &str = "limit: a list for each bucket";
+/// A sorted queue in which a timer keeps its place.
+pub(crate) const LINE: &str = "limit: read both neighbours, write the node";
 /// Calls from C that only make the checks of each call and do nothing else: two calls for arm + cancel.
-pub const CHECKS_IN_C: &str = "limit: checks of calls (C)";
+#[cfg(has_tickless)]
+pub(crate) const CHECKS_IN_C: &str = "limit: checks of calls (C)";
 /// The Rust timer inside `struct tickless_timer`.
-pub const EXACT: &str = "HrTimer on a Worker";
+pub(crate) const EXACT: &str = "HrTimer on a Worker";
 /// The Rust timer inside `struct tickless_timeout`.
-pub const COARSE: &str = "WheelTimer on a Worker";
+pub(crate) const COARSE: &str = "WheelTimer on a Worker";
 /// The default timer of tokio, in a multi-thread runtime.
 pub const TOKIO: &str = "tokio, multi-thread";
 const ALTERNATIVE: &str = "tokio, alternative timer";

@@ -38,8 +38,8 @@ const MARKS: &[(&str, Of, usize)] = &[
         18_000,
     ),
     (
-        "lines of Rust, laboratory/bench and peers",
-        Of::Lines(&["laboratory/bench/", "laboratory/peers/"]),
+        "lines of Rust, laboratory/peers",
+        Of::Lines(&["laboratory/peers/"]),
         7_000,
     ),
     ("words of Markdown, everything", Of::Words(&[""]), 120_000),

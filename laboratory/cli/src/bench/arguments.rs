@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use tickless_peers::{MOST_PENDING, Operation, Plan, available, needed};
+use tickless_peers::{MOST_PENDING, Operation, Plan, available, needed, plan_of_marks};
 
 use crate::failure::Failure;
 use crate::{output, units};
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OP", value_delimiter = ',', value_parser = operation)]
     only: Vec<Operation>,
 
-    /// Measure only subjects whose names contain one of these, with commas between them
+    /// Measure only queues of timers whose names contain one of these, with commas between them
     #[arg(long, value_name = "TEXT", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     subjects: Vec<String>,
 
@@ -47,6 +47,28 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    /// Measure what has a mark, print which marks hold, and measure nothing else [11 rounds, with --quick 3]
+    #[arg(long, conflicts_with_all = ["only", "subjects", "pending"])]
+    marks: bool,
+
+    /// Count the instructions of single operations by valgrind, and measure nothing
+    #[arg(long, conflicts_with_all = ["marks", "only", "subjects", "pending"])]
+    pub(super) instructions: bool,
+
+    /// Write the instructions into docs/performance.md
+    #[arg(long, requires = "instructions", conflicts_with = "check")]
+    pub(super) write: bool,
+
+    /// Fail if an operation takes 3 % more instructions than docs/performance.md says
+    #[arg(long, requires = "instructions")]
+    pub(super) check: bool,
+
+    #[arg(long, hide = true)]
+    pub(super) execute: Option<String>,
+
+    #[arg(long, hide = true, default_value_t = 1)]
+    pub(super) batch: u64,
+
     #[command(flatten)]
     pub(super) output: output::Options,
 }
@@ -62,6 +84,10 @@ Examples:
   tickless bench --subjects Worker,'plain thread','tokio, multi','each bucket' --only churn,push-idle,expire \
       --pending 1000,100000,1000000 --rounds 9
       Timers of this library against tokio's and the limit, where the caches hold them and where not: some minutes.
+  tickless bench --marks
+      What the project promises of itself, and whether it holds: some minutes.
+  tickless bench --instructions
+      Instructions of single operations, which hardly depend on the machine: needs valgrind.
   tickless bench --quick --json - | jq '.rows[] | select(.op == \"arm-cancel\") | {pending, subject, ns: .ns.median}'
 
 Libraries of C and C++ are measured if this command was built with --features c-peers and the system has them. What is
@@ -116,6 +142,10 @@ impl Arguments {
         };
         let mut notes = Vec::new();
         let mut sizes = self.pending.clone();
+        if self.marks {
+            let rounds = self.rounds.unwrap_or(if self.quick { 3 } else { 11 });
+            return Ok((plan_of_marks(rounds, self.repeats(), self.seed), notes));
+        }
         if let Some(&most) = sizes.iter().max().filter(|most| is_too_much(**most)) {
             return Err(Failure::Machine(format!("--pending: {}", lack(most))));
         }
@@ -141,13 +171,16 @@ impl Arguments {
             operations,
             pending: sizes,
             rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
-            repeats: self
-                .repeats
-                .unwrap_or(if self.quick { 20_000 } else { 200_000 }),
+            repeats: self.repeats(),
             seed: self.seed,
             subjects,
         };
         Ok((plan, notes))
+    }
+
+    fn repeats(&self) -> u64 {
+        let usual = if self.quick { 20_000 } else { 200_000 };
+        self.repeats.unwrap_or(usual)
     }
 
     /// Returns the names of the subjects to measure; `None` if all subjects are to be measured.

@@ -3,15 +3,12 @@
 //! The crate `tickless_peers` defines the operations, and measures them.
 
 mod arguments;
-mod closing;
-mod groups;
-mod json;
-mod print;
+mod report;
 
-use tickless_peers::Watch;
+use tickless_peers::{Watch, instructions};
 
 pub(crate) use arguments::Arguments;
-use groups::Finished;
+use report::Finished;
 
 use crate::failure::{CheckVerdict, Failure};
 use crate::interrupt::Interrupt;
@@ -34,6 +31,13 @@ impl Watch for Shown<'_> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
+    if let Some(operation) = &arguments.execute {
+        instructions::execute(operation, arguments.batch);
+        return Ok(CheckVerdict::from_passed(true));
+    }
+    if arguments.instructions {
+        return count(arguments);
+    }
     let (plan, mut notes) = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
     let screen = Screen::new(&arguments.output);
@@ -56,15 +60,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     let finished = Finished {
         machine,
         results,
-        missing: tickless_peers::missing(),
         plan,
         notes,
     };
-    screen.print(&print::report(&finished))?;
+    screen.print(&finished.report())?;
     if let Some(json) = json {
-        json.write_json(&json::of(&finished))?;
+        json.write_json(&finished.json())?;
     }
     Ok(CheckVerdict::from_passed(
         finished.results.faults.is_empty(),
     ))
+}
+
+/// Counts instructions, and prints them, writes them into the page, or compares them with it.
+fn count(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
+    let counted = match (arguments.write, arguments.check) {
+        (true, _) => instructions::write().map(|()| String::new()),
+        (_, true) => instructions::check(),
+        _ => instructions::count_all(),
+    };
+    Screen::new(&arguments.output).print(&counted.map_err(Failure::Machine)?)?;
+    Ok(CheckVerdict::from_passed(true))
 }

@@ -65,6 +65,65 @@ impl Subject for Nothing {
     }
 }
 
+/// An array of nodes, sorted by their keys, with a cache line for each and links between neighbours. A timer that is
+/// pushed out by a small step keeps its place.
+#[derive(Debug)]
+pub(crate) struct Line {
+    nodes: Vec<(Node, Instant)>,
+}
+
+impl Subject for Line {
+    limit!();
+
+    fn new((): &(), slots: usize, _counts: bool) -> Self {
+        let now = Instant::now();
+        let node = |slot: usize| Node {
+            previous: number(slot.saturating_sub(1)),
+            next: number((slot + 1).min(slots)),
+            ..Node::default()
+        };
+        Self {
+            nodes: (0..=slots).map(|slot| (node(slot), now)).collect(),
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, slot: usize, deadline: Instant) -> bool {
+        self.nodes[slot].1 = deadline;
+        true
+    }
+
+    #[inline]
+    fn cancel(&mut self, slot: usize) -> bool {
+        std::hint::black_box(slot);
+        true
+    }
+
+    /// Reads the keys of both neighbours and writes the node, whatever the keys are: deadlines are drawn, and the order
+    /// of the nodes is that of the slots.
+    #[inline]
+    fn push_out(&mut self, slot: usize, deadline: Instant) {
+        let (Node { previous, next, .. }, _) = self.nodes[slot];
+        let beside = [previous, next].map(|slot| self.nodes[slot as usize].1);
+        std::hint::black_box((beside[0] <= deadline) & (deadline <= beside[1]));
+        self.nodes[slot].1 = deadline;
+    }
+
+    #[inline]
+    fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
+        let slot = self.nodes.len() - 1;
+        self.arm(slot, deadline) & self.cancel(slot)
+    }
+
+    fn is_armed(&mut self, _slot: usize) -> bool {
+        true
+    }
+
+    fn fire(&mut self, (): &()) -> u64 {
+        0
+    }
+}
+
 /// The index that stands for no node.
 const NONE: u32 = u32::MAX;
 /// The number of buckets of a level, and the number of levels: as in a wheel of milliseconds that covers more than a
@@ -74,7 +133,7 @@ const LEVELS: usize = 9;
 
 /// A timer that knows its neighbours and its bucket, in one cache line.
 #[repr(align(64))]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Node {
     previous: u32,
     next: u32,
@@ -164,9 +223,7 @@ impl Subject for Lists {
         let node = Node {
             previous: NONE,
             next: NONE,
-            bucket: 0,
-            expiry: 0,
-            _what_to_call: [0; 2],
+            ..Node::default()
         };
         Self {
             nodes: vec![node; slots + 1],

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tokio_util::time::{DelayQueue, delay_queue::Key};
+use tickless::time as our_queue;
+use tokio_util::time as tokio_queue;
 
+use super::tickless::on_a_worker;
 use super::tokio_time::entered;
 use crate::subject::Subject;
 
@@ -220,81 +222,83 @@ impl<const EXTENDS: bool> Subject for Heap<EXTENDS> {
     }
 }
 
-/// A `tokio_util::time::DelayQueue`, in a runtime with no other user.
-#[derive(Debug)]
-pub(crate) struct Delayed {
-    queue: DelayQueue<u32>,
-    keys: Vec<Option<Key>>,
-    fired: u64,
+/// Makes a subject of a `DelayQueue`, ours or that of `tokio-util`, which have the same methods.
+macro_rules! delay_queue {
+    ($name:ident, $library:ident, $instant:ty, $within:ident) => {
+        #[derive(Debug)]
+        pub(crate) struct $name {
+            queue: $library::DelayQueue<u32>,
+            keys: Vec<Option<$library::delay_queue::Key>>,
+            fired: u64,
+        }
+
+        impl Subject for $name {
+            type Time = $instant;
+            type Place = ();
+
+            fn within<R>(body: impl FnOnce(&()) -> R) -> R {
+                $within(|| body(&()))
+            }
+
+            fn new((): &(), slots: usize, _counts: bool) -> Self {
+                Self {
+                    queue: $library::DelayQueue::new(),
+                    keys: std::iter::repeat_with(|| None).take(slots + 1).collect(),
+                    fired: 0,
+                }
+            }
+
+            #[inline]
+            fn now(&mut self) -> Self::Time {
+                <$instant>::now()
+            }
+
+            #[inline]
+            fn later(time: Self::Time, nanos: u64) -> Self::Time {
+                time + Duration::from_nanos(nanos)
+            }
+
+            #[inline]
+            fn arm(&mut self, slot: usize, deadline: Self::Time) -> bool {
+                self.keys[slot] = Some(self.queue.insert_at(number(slot), deadline));
+                true
+            }
+
+            #[inline]
+            fn cancel(&mut self, slot: usize) -> bool {
+                let key = self.keys[slot].take();
+                key.is_some_and(|key| self.queue.try_remove(&key).is_some())
+            }
+
+            #[inline]
+            fn push_out(&mut self, slot: usize, deadline: Self::Time) {
+                if let Some(key) = &self.keys[slot] {
+                    self.queue.reset_at(key, deadline);
+                }
+            }
+
+            #[inline]
+            fn arm_and_cancel(&mut self, deadline: Self::Time) -> bool {
+                let slot = self.keys.len() - 1;
+                self.arm(slot, deadline) & self.cancel(slot)
+            }
+
+            fn is_armed(&mut self, slot: usize) -> bool {
+                self.keys[slot].is_some()
+            }
+
+            fn fire(&mut self, (): &()) -> u64 {
+                let mut context = Context::from_waker(Waker::noop());
+                while let Poll::Ready(Some(expired)) = self.queue.poll_expired(&mut context) {
+                    self.keys[expired.into_inner() as usize] = None;
+                    self.fired += 1;
+                }
+                self.fired
+            }
+        }
+    };
 }
 
-impl Delayed {
-    fn last(&self) -> usize {
-        self.keys.len() - 1
-    }
-}
-
-impl Subject for Delayed {
-    type Time = tokio::time::Instant;
-    type Place = ();
-
-    fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R {
-        entered(|| body(&()))
-    }
-
-    fn new((): &(), slots: usize, _counts: bool) -> Self {
-        Self {
-            queue: DelayQueue::new(),
-            keys: vec![None; slots + 1],
-            fired: 0,
-        }
-    }
-
-    #[inline]
-    fn now(&mut self) -> Self::Time {
-        tokio::time::Instant::now()
-    }
-
-    #[inline]
-    fn later(time: Self::Time, nanos: u64) -> Self::Time {
-        time + Duration::from_nanos(nanos)
-    }
-
-    #[inline]
-    fn arm(&mut self, slot: usize, deadline: Self::Time) -> bool {
-        self.keys[slot] = Some(self.queue.insert_at(number(slot), deadline));
-        true
-    }
-
-    #[inline]
-    fn cancel(&mut self, slot: usize) -> bool {
-        let key = self.keys[slot].take();
-        key.is_some_and(|key| self.queue.try_remove(&key).is_some())
-    }
-
-    #[inline]
-    fn push_out(&mut self, slot: usize, deadline: Self::Time) {
-        if let Some(key) = &self.keys[slot] {
-            self.queue.reset_at(key, deadline);
-        }
-    }
-
-    #[inline]
-    fn arm_and_cancel(&mut self, deadline: Self::Time) -> bool {
-        let slot = self.last();
-        self.arm(slot, deadline) & self.cancel(slot)
-    }
-
-    fn is_armed(&mut self, slot: usize) -> bool {
-        self.keys[slot].is_some()
-    }
-
-    fn fire(&mut self, (): &()) -> u64 {
-        let mut context = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(expired)) = self.queue.poll_expired(&mut context) {
-            self.keys[expired.into_inner() as usize] = None;
-            self.fired += 1;
-        }
-        self.fired
-    }
-}
+// In a runtime with no other user.
+delay_queue!(Delayed, tokio_queue, tokio::time::Instant, entered);
+delay_queue!(OnWorker, our_queue, tickless::time::Instant, on_a_worker);

@@ -19,6 +19,11 @@ fn as_worker<R>(body: impl FnOnce(&Worker) -> R) -> R {
     body(&worker.expect("this thread is no worker yet"))
 }
 
+/// Calls `body` on a worker that takes no turns.
+pub(super) fn on_a_worker<R>(body: impl FnOnce() -> R) -> R {
+    as_worker(|_| body())
+}
+
 /// Runs due timers, or waits until a timer is due, as a park does. For coarse timers that another thread runs, this
 /// wait would not end.
 fn turn(worker: &Worker) {

@@ -1,7 +1,7 @@
 //! A thousand tasks that wait for an answer with a timeout, and what the Linux kernel counts of their timers.
 //!
 //! ```sh
-//! cargo laboratory -p tickless-bench --release --example beside_linux 10
+//! cargo laboratory -p tickless-peers --example beside_linux 10
 //! ```
 //!
 //! The same tasks run on the same runtime of tokio, one way after the other: with the timeouts of tokio, with those of

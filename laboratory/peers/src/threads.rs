@@ -29,20 +29,11 @@ pub(crate) fn warm_up(worker: &Worker) {
     }
 }
 
-/// Returns all indices below `count` in a random order that is the same in each run.
-pub(crate) fn shuffled(count: usize) -> Vec<usize> {
-    let mut order: Vec<_> = (0..count).collect();
-    fastrand::Rng::with_seed(7).shuffle(&mut order);
-    order
-}
-
 pub(crate) fn worker() -> Worker {
     let worker = Worker::new().expect("this thread is no worker yet");
     warm_up(&worker);
     worker
 }
-
-pub(crate) const TOKIO: &str = "tokio, multi-thread runtime";
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
@@ -50,4 +41,23 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .enable_time()
         .build()
         .expect("a runtime can be built")
+}
+
+/// Calls `body`, which executes `operations` operations, and returns the nanoseconds for one operation.
+pub(crate) fn time(operations: u64, body: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    body();
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    {
+        start.elapsed().as_nanos() as f64 / operations as f64
+    }
+}
+
+/// Executes `operation` as often as `operations` says, and returns the nanoseconds for one execution.
+pub(crate) fn each(operations: u64, mut operation: impl FnMut()) -> f64 {
+    time(operations, || {
+        for _ in 0..operations {
+            operation();
+        }
+    })
 }

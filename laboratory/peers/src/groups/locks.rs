@@ -9,12 +9,13 @@ use tickless::internals::Linux;
 use tickless_link::bias::{BiasedLock, LockHost, REBIAS_AFTER};
 use tickless_link::lock::Lock;
 
-use crate::harness::{Group, Options, Sink, each, subjects, time};
+use crate::rounds::{Group, subjects};
+use crate::threads::{each, time};
 
 type Base = Lock<BiasedLock<Linux>, u64>;
 
 /// Measures lock and unlock: by the owner in both modes, and of a standard mutex.
-fn owner(options: &Options) -> Group {
+fn owner(group: &mut Group<'_>) {
     let biased = Base::new(BiasedLock::new(), 0);
     let ordinary = Base::new(BiasedLock::new(), 0);
     let plain = Mutex::new(0_u64);
@@ -23,14 +24,12 @@ fn owner(options: &Options) -> Group {
         *biased.lock(Some(token)) += 1;
     }
     assert!(biased.raw().is_biased() || !Linux::barrier_works());
-    let operations = options.operations(2_000_000);
-    let group = Group::measure(
-        "lock and unlock, uncontended",
-        0,
-        options,
+    let operations = group.operations(2_000_000);
+    group.measure(
+        [("lock and unlock, uncontended", 0, 1)],
         subjects![
             "tickless" => each(operations, || *black_box(biased.lock(Some(token))) += 1),
-            "the same in ordinary mode" => each(operations, || *black_box(ordinary.lock(None)) += 1),
+            "tickless, in ordinary mode" => each(operations, || *black_box(ordinary.lock(None)) += 1),
             "std::sync::Mutex" => each(operations, || {
                 if let Ok(mut value) = plain.lock() {
                     *black_box(&mut *value) += 1;
@@ -39,13 +38,12 @@ fn owner(options: &Options) -> Group {
         ],
     );
     biased.raw().disown(token);
-    group
 }
 
 /// Measures the first acquisition of a biased lock by a stranger, with the owner running on another CPU and with the
 /// owner asleep.
-fn stranger(options: &Options) -> Group {
-    let operations = options.operations(200);
+fn stranger(group: &mut Group<'_>) {
+    let operations = group.operations(200);
     let cost = |busy: bool| {
         let lock = Base::new(BiasedLock::new(), 0);
         let stop = AtomicBool::new(false);
@@ -75,18 +73,16 @@ fn stranger(options: &Options) -> Group {
             }
         })
     };
-    Group::measure(
-        "a stranger takes a biased lock, which becomes ordinary",
-        0,
-        options,
+    group.measure(
+        [("a stranger takes it", 0, 1)],
         subjects![
             "tickless" => cost(false),
-            "the same while another thread of the process runs" => cost(true),
+            "tickless, while another thread of the process runs" => cost(true),
         ],
-    )
+    );
 }
 
-pub(super) fn measure(options: &Options, sink: Sink<'_>) {
-    sink(owner(options));
-    sink(stranger(options));
+pub(super) fn measure(group: &mut Group<'_>) {
+    owner(group);
+    stranger(group);
 }

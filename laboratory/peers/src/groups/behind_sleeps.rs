@@ -8,8 +8,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Group, Options, Sink, subjects};
-use crate::threads::{TOKIO, runtime};
+use crate::rounds::{Group, subjects};
+use crate::subjects::TOKIO;
+use crate::threads::runtime;
 
 /// Resets between two readings of the clock.
 const BATCH: u32 = 500;
@@ -49,17 +50,14 @@ macro_rules! behind_sleeps {
 }
 
 /// Measures batches of resets between sleeps, against sleeps of tokio.
-pub(super) fn measure(options: &Options, sink: Sink<'_>) {
+pub(super) fn measure(group: &mut Group<'_>) {
     let runtime = runtime();
-    let batches = options.operations(4_000).min(40);
-    let group = Group::measure(
-        "reset of a sleep to a later instant, 500 times after each sleep of 5 ms",
-        0,
-        options,
+    let batches = group.operations(4_000).min(40);
+    group.measure(
+        [("", 0, 2)],
         subjects![
             "tickless" => behind_sleeps!(runtime, tickless, batches),
             TOKIO => behind_sleeps!(runtime, tokio, batches),
         ],
     );
-    sink(group.threads(2).at_most(1.0, TOKIO));
 }

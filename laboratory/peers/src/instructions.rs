@@ -28,6 +28,9 @@ mod tasks;
 
 use operation::{Aim, COUNTED, Line, Operation, counted};
 
+/// The page with the table of instructions.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance.md");
+
 /// The greatest excess of an operation over the figure of the table that the check accepts, in percent.
 const TOLERANCE: u64 = 3;
 
@@ -121,25 +124,37 @@ fn measure_side_by_side(
     })
 }
 
-/// Prints the instructions of each operation.
-pub(crate) fn print() -> Result<(), String> {
-    print!(
-        "{}",
-        page::table(&measure(&Meter::new()?, operations(), true, 1)?)
-    );
-    Ok(())
+/// Returns a table of the instructions of each operation.
+///
+/// # Errors
+///
+/// Valgrind is missing, or counted nothing.
+pub fn count_all() -> Result<String, String> {
+    Ok(page::table(&measure(
+        &Meter::new()?,
+        operations(),
+        true,
+        1,
+    )?))
 }
 
-/// Writes the instructions of each operation into the page at `path`.
-pub(crate) fn write(path: &Path) -> Result<(), String> {
+/// Writes the instructions of each operation into the page, `docs/performance.md`.
+///
+/// # Errors
+///
+/// As [`count_all`], or the page cannot be written.
+pub fn write() -> Result<(), String> {
     let lines = measure(&Meter::new()?, operations(), true, ATTEMPTS)?;
-    page::write(path, &lines)
+    page::write(Path::new(PAGE), &lines)
 }
 
-/// Compares new counts with the page at `path`. Fails if an operation exceeds its figure there by more than the
-/// accepted excess.
-pub(crate) fn check(path: &Path) -> Result<(), String> {
-    let known = page::read(path)?;
+/// Compares new counts with the page.
+///
+/// # Errors
+///
+/// An operation exceeds its figure there by more than the accepted excess.
+pub fn check() -> Result<String, String> {
+    let known = page::read(Path::new(PAGE))?;
     let meter = Meter::new()?;
     let mut complaints = Vec::new();
     for line in measure_side_by_side(&meter, operations())? {
@@ -165,14 +180,13 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
         }
     }
     if complaints.is_empty() {
-        println!(
+        return Ok(format!(
             "no operation takes {TOLERANCE} % more instructions than its table says, \
-             and none of the executor {TOLERANCE_OF_TASKS} % more"
-        );
-        return Ok(());
+             and none of the executor {TOLERANCE_OF_TASKS} % more\n"
+        ));
     }
     Err(format!(
-        "{}; if that is meant: cargo laboratory -p tickless-bench -- --instructions --write",
+        "{}; if that is meant: cargo tickless bench --instructions --write",
         complaints.join(", ")
     ))
 }
@@ -203,7 +217,13 @@ fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> 
             dumps.join("dump").display()
         ))
         .arg(std::env::current_exe().map_err(failed)?)
-        .args(["--execute", operation, "--batch", &batch.to_string()])
+        .args([
+            "bench",
+            "--execute",
+            operation,
+            "--batch",
+            &batch.to_string(),
+        ])
         .output()
         .map_err(failed)?;
     let mut rounds: Vec<u64> = fs::read_dir(dumps)
@@ -231,7 +251,7 @@ fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> 
 }
 
 /// Executes the rounds of `operation`, whose instructions valgrind counts.
-pub(crate) fn execute(operation: &str, batch: u64) {
+pub fn execute(operation: &str, batch: u64) {
     if operation == NOTHING {
         (0..32).for_each(|_| {
             counted(&mut || (0..batch).for_each(|index| _ = black_box(index)));

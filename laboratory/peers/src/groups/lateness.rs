@@ -10,15 +10,16 @@ use rustix::time::{
 };
 use tickless::{Parking, Worker};
 
-use crate::harness::{Group, Options, Sink};
-use crate::threads::{TOKIO, runtime, warm_up};
+use crate::rounds::{Group, Subject};
+use crate::subjects::TOKIO;
+use crate::threads::{runtime, warm_up};
 
 const PERIOD: Duration = Duration::from_micros(200);
 
-const BARE: &str = "timerfd and epoll_wait, bare";
-const SPINS: &str = "tickless, a worker that spins";
-const FROM_INSIDE_TOKIO: &str = "tickless, from inside tokio";
-const ATTACHED: &str = "tickless, from inside tokio, attached";
+pub(crate) const BARE: &str = "limit: timerfd and epoll_wait, bare";
+pub(crate) const SPINS: &str = "tickless, a worker that spins";
+pub(crate) const FROM_INSIDE_TOKIO: &str = "tickless, from inside tokio";
+pub(crate) const ATTACHED: &str = "tickless, from inside tokio, attached";
 
 /// Returns the lateness of a sleep that began at `start`, in nanoseconds.
 fn late(start: Instant) -> f64 {
@@ -176,8 +177,8 @@ fn tokio_itself() -> Sleeper {
     Box::new(move |count| each_in_tokio(&runtime, count, tokio::time::sleep))
 }
 
-pub(super) fn measure(options: &Options, sink: Sink<'_>) {
-    let count = options.operations(1_000);
+pub(super) fn measure(group: &mut Group<'_>) {
+    let count = group.operations(1_000);
     let sleepers: [(&'static str, Make); 6] = [
         ("tickless", || worker_that(Parking::Sleep)),
         (BARE, bare),
@@ -186,33 +187,14 @@ pub(super) fn measure(options: &Options, sink: Sink<'_>) {
         (ATTACHED, inside_attached_tokio),
         (TOKIO, tokio_itself),
     ];
-    let mut subjects: Vec<_> = sleepers
-        .into_iter()
-        .map(|(name, make)| (name, on_a_thread(count, make)))
-        .collect();
-    // Both percentiles come from the same sleeps: measured for the first group, kept for the second.
-    let names: Vec<_> = subjects.iter().map(|(name, _)| *name).collect();
-    let tails = std::cell::RefCell::new(vec![Vec::new(); subjects.len()]);
-    let measured = (subjects.iter_mut().enumerate()).map(|(index, (name, run))| {
-        let tails = &tails;
+    let subjects = sleepers.into_iter().map(|(name, make)| {
+        let mut run = on_a_thread(count, make);
         let measure = move || {
             let late = run();
-            tails.borrow_mut()[index].push(percentile(&late, 99));
-            percentile(&late, 50)
+            [50, 99].map(|percent| percentile(&late, percent))
         };
-        (*name, Box::new(measure) as Box<dyn FnMut() -> f64>)
+        (name, Box::new(measure) as Box<dyn FnMut() -> [f64; 2]>)
     });
-    let measured = measured.collect();
-    let p50 = Group::measure("lateness of a sleep of 200 µs, p50", 0, options, measured)
-        .at_most(1.2, BARE)
-        .at_most_nanos(FROM_INSIDE_TOKIO, 30_000.0)
-        .at_most_of(ATTACHED, 1.5, BARE);
-    // Without the round that warms up.
-    let tails = tails.into_inner().into_iter().map(|of| of[1..].to_vec());
-    let tails = names.into_iter().zip(tails).collect();
-    let p99 = Group::of_rounds("lateness of a sleep of 200 µs, p99", 0, tails)
-        .at_most(1.2, BARE)
-        .at_most_nanos(SPINS, 1_000.0);
-    sink(p50);
-    sink(p99);
+    let subjects: Vec<Subject<'_, 2>> = subjects.collect();
+    group.measure([("p50", 0, 1), ("p99", 0, 1)], subjects);
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use tickless::Executor;
 
-use crate::harness::{Group, Options, Sink, subjects};
+use crate::rounds::{Group, subjects};
 
-const TOKIO: &str = "tokio, current-thread runtime";
-const WITHOUT: &str = "tickless without the tick";
+pub(crate) const TOKIO: &str = "tokio, current-thread runtime";
+pub(crate) const WITHOUT: &str = "tickless without the tick";
 
 /// Two tasks that wake each other alternately.
 #[derive(Default)]
@@ -183,89 +183,53 @@ pub(crate) fn tokios() -> tokio::runtime::Runtime {
         .expect("a runtime can be built")
 }
 
+/// The parts of the group.
+pub(crate) const EMPTY: &str = "an empty task: spawned, run, awaited";
+pub(crate) const SWITCH: &str = "two tasks wake each other";
+pub(crate) const PAIRS: &str = "two pairs wake each other: one waits always";
+pub(crate) const LATE: &str = "a tick each 2 ms beside eight that compute: how late";
+
 /// Measures the three executors on the same work.
 fn compare<F, G>(
-    name: &str,
-    options: &Options,
+    group: &mut Group<'_>,
+    part: &'static str,
     on_ours: impl Fn() -> F,
     on_tokios: impl Fn() -> G,
-) -> Group
-where
+) where
     F: Future<Output = f64> + Send + 'static,
     G: Future<Output = f64> + Send + 'static,
 {
-    let (with, without, tokios) = (ours(true), ours(false), tokios());
+    let (with, without) = (ours(true), ours(false));
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    if part == LATE {
+        builder.enable_time();
+    }
+    let tokios = builder.build().expect("a runtime can be built");
     let run = |executor: &Executor| {
         let task = executor.spawn(on_ours());
         executor.block_on(task).expect("it ends")
     };
-    Group::measure(
-        name,
-        0,
-        options,
-        subjects![
-            "tickless" => run(&with),
-            WITHOUT => run(&without),
-            TOKIO => {
-                tokios.block_on(async { tokio::spawn(on_tokios()).await.expect("it ends") })
-            },
-        ],
-    )
+    let mut subjects = subjects![
+        "tickless" => run(&with),
+        TOKIO => tokios.block_on(async { tokio::spawn(on_tokios()).await.expect("it ends") }),
+    ];
+    // Without the tick no task that computes would let the one with deadlines run.
+    if part != LATE {
+        subjects.push((WITHOUT, Box::new(|| [run(&without)])));
+    }
+    group.measure([(part, 0, 1)], subjects);
 }
 
 /// Measures tasks on one worker.
-pub(super) fn measure(options: &Options, sink: Sink<'_>) {
-    let spawns = options.operations(200_000);
-    sink(
-        compare(
-            "an empty task: spawned, run, awaited",
-            options,
-            || empty_tasks(Ours, spawns),
-            || empty_tasks(Tokios, spawns),
-        )
-        .at_most(1.2, TOKIO),
-    );
-    let hits = options.operations(200_000);
-    sink(
-        compare(
-            "two tasks wake each other, each time",
-            options,
-            || rallies(Ours, 1, hits),
-            || rallies(Tokios, 1, hits),
-        )
-        .at_most(1.2, TOKIO),
-    );
-    sink(
-        compare(
-            "two pairs of tasks wake each other, each time: one waits always",
-            options,
-            || rallies(Ours, 2, hits),
-            || rallies(Tokios, 2, hits),
-        )
-        .at_most(1.05, WITHOUT),
-    );
-    let ticks = options.operations(500);
-    let ours = ours(true);
-    let theirs = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime can be built");
-    sink(
-        Group::measure(
-            "a tick each 2 ms beside eight tasks that compute: how late",
-            0,
-            options,
-            subjects![
-                "tickless" => {
-                    let task = ours.spawn(beside_hogs(Ours, ticks));
-                    ours.block_on(task).expect("it ends")
-                },
-                TOKIO => {
-                    let task = async { tokio::spawn(beside_hogs(Tokios, ticks)).await };
-                    theirs.block_on(task).expect("it ends")
-                },
-            ],
-        )
-        .at_most(0.05, TOKIO),
-    );
+pub(super) fn measure(group: &mut Group<'_>) {
+    let operations = group.operations(200_000);
+    let spawned = || empty_tasks(Ours, operations);
+    compare(group, EMPTY, spawned, || empty_tasks(Tokios, operations));
+    for (part, pairs) in [(SWITCH, 1), (PAIRS, 2)] {
+        let ours = || rallies(Ours, pairs, operations);
+        compare(group, part, ours, || rallies(Tokios, pairs, operations));
+    }
+    let ticks = group.operations(500);
+    let late = || beside_hogs(Ours, ticks);
+    compare(group, LATE, late, || beside_hogs(Tokios, ticks));
 }
