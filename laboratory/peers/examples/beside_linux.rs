@@ -13,11 +13,11 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
-use std::cell::{Cell, RefCell};
 use std::io::{Error, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::{Command, ExitCode, Stdio};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use io_uring::squeue::Entry;
@@ -33,7 +33,6 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
-use tokio::task::LocalSet;
 
 /// The tasks, and those of them that get an answer.
 const TASKS: u16 = 1_000;
@@ -169,26 +168,23 @@ fn measured(is_answered: bool, way: &str) -> Result<(), Failure> {
         "timerfd" => Way::Timerfd,
         "io_uring" => {
             let _entered = runtime.enter();
-            Way::Ring(Rc::new(Ring::new(is_answered)?))
+            Way::Ring(Arc::new(Ring::new(is_answered)?))
         }
         _ => Way::Tickless,
     };
-    let counts = Rc::new(Counts::default());
+    let counts = Arc::new(Counts::default());
     let begin = Instant::now();
-    let tasks = LocalSet::new();
-    let (of_tasks, way_of_all) = (Rc::clone(&counts), way.clone());
-    tasks.block_on(&runtime, async move {
-        let answers: Vec<_> = (0..TASKS).map(|_| Rc::new(Notify::new())).collect();
+    let (of_tasks, way_of_all) = (Arc::clone(&counts), way.clone());
+    let run = async move {
+        let answers: Vec<_> = (0..TASKS).map(|_| Arc::new(Notify::new())).collect();
         for (task, answer) in (0..).zip(&answers) {
-            let (answer, counts, way) = (Rc::clone(answer), Rc::clone(&of_tasks), way.clone());
+            let (answer, counts, way) = (Arc::clone(answer), Arc::clone(&of_tasks), way.clone());
             let timeout = timeout(task, is_answered);
-            tokio::task::spawn_local(
-                async move { way.wait(task, timeout, &answer, &counts).await },
-            );
+            tokio::spawn(async move { way.wait(task, timeout, &answer, &counts).await });
         }
         if let Way::Ring(ring) = way_of_all {
-            tokio::task::spawn_local(Rc::clone(&ring).submit());
-            tokio::task::spawn_local(ring.complete());
+            tokio::spawn(Arc::clone(&ring).submit());
+            tokio::spawn(ring.complete());
         }
         let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
         let mut stdin = pipe::Receiver::from_owned_fd(stdin)?;
@@ -203,7 +199,8 @@ fn measured(is_answered: bool, way: &str) -> Result<(), Failure> {
                 return Ok::<_, Error>(());
             }
         }
-    })?;
+    };
+    runtime.block_on(async { tokio::spawn(run).await })??;
     let status = std::fs::read_to_string("/proc/self/status")?;
     let switches: Option<u64> = status.lines().find_map(|line| {
         line.strip_prefix("voluntary_ctxt_switches:")?
@@ -212,12 +209,12 @@ fn measured(is_answered: bool, way: &str) -> Result<(), Failure> {
             .ok()
     });
     let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let mut late = counts.late.take();
+    let mut late = std::mem::take(&mut *lock(&counts.late));
     late.sort();
     let late = late.get(late.len() / 2).map(Duration::as_secs_f64);
     let own = json!({
         "seconds": begin.elapsed().as_secs_f64(), "cpu": cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
-        "switches": switches, "answers": counts.answers.get(), "timeouts": counts.timeouts.get(), "late": late,
+        "switches": switches, "answers": counts.answers.load(Ordering::Relaxed), "timeouts": counts.timeouts.load(Ordering::Relaxed), "late": late,
     });
     writeln!(std::io::stderr(), "{own}")?;
     Ok(())
@@ -232,25 +229,30 @@ fn timeout(task: u16, is_answered: bool) -> Duration {
     }
 }
 
+/// Locks what the tasks share. They run on one thread, so all atomic operations are Relaxed, and no lock waits.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What the tasks saw.
 #[derive(Debug, Default)]
 struct Counts {
-    answers: Cell<u64>,
-    timeouts: Cell<u64>,
+    answers: AtomicU64,
+    timeouts: AtomicU64,
     /// What each timeout was late.
-    late: RefCell<Vec<Duration>>,
+    late: Mutex<Vec<Duration>>,
 }
 
 impl Counts {
     fn answer(&self) {
-        self.answers.set(self.answers.get() + 1);
+        self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a timeout that was armed at `begin`.
     fn time_out(&self, begin: Instant, timeout: Duration) {
-        self.timeouts.set(self.timeouts.get() + 1);
+        self.timeouts.fetch_add(1, Ordering::Relaxed);
         let late = begin.elapsed().saturating_sub(timeout);
-        self.late.borrow_mut().push(late);
+        lock(&self.late).push(late);
     }
 }
 
@@ -260,7 +262,7 @@ enum Way {
     Tokio,
     Tickless,
     Timerfd,
-    Ring(Rc<Ring>),
+    Ring(Arc<Ring>),
 }
 
 impl Way {
@@ -354,11 +356,11 @@ struct Ring {
 }
 
 /// The ring, for its descriptor and for its queues.
-struct Shared(RefCell<IoUring>);
+struct Shared(Mutex<IoUring>);
 
 impl AsRawFd for Shared {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.borrow().as_raw_fd()
+        lock(&self.0).as_raw_fd()
     }
 }
 
@@ -366,7 +368,7 @@ impl AsRawFd for Shared {
 #[derive(Default)]
 struct Waiting {
     /// The number of the timeout, in the upper bits: an earlier one may be over when it is removed.
-    number: Cell<u64>,
+    number: AtomicU64,
     timeout: Timespec,
     is_over: Notify,
 }
@@ -378,7 +380,7 @@ impl Ring {
             ..Waiting::default()
         };
         Ok(Self {
-            ring: watched(Shared(RefCell::new(IoUring::new(4_096)?)))?,
+            ring: watched(Shared(Mutex::new(IoUring::new(4_096)?)))?,
             is_asked: Notify::new(),
             tasks: (0..TASKS).map(waiting).collect(),
         })
@@ -389,17 +391,14 @@ impl Ring {
         let Waiting {
             number, timeout, ..
         } = &self.tasks[usize::from(task)];
-        number.set((number.get() & !0xffff) + 0x1_0000 + u64::from(task));
-        self.push(
-            &opcode::Timeout::new(timeout)
-                .build()
-                .user_data(number.get()),
-        );
+        let next = (number.load(Ordering::Relaxed) & !0xffff) + 0x1_0000 + u64::from(task);
+        number.store(next, Ordering::Relaxed);
+        self.push(&opcode::Timeout::new(timeout).build().user_data(next));
     }
 
     /// Asks to remove a task's timeout.
     fn cancel(&self, task: u16) {
-        let number = self.tasks[usize::from(task)].number.get();
+        let number = self.tasks[usize::from(task)].number.load(Ordering::Relaxed);
         self.push(
             &opcode::TimeoutRemove::new(number)
                 .build()
@@ -409,7 +408,7 @@ impl Ring {
 
     #[expect(unsafe_code, reason = "an entry has an address")]
     fn push(&self, entry: &Entry) {
-        let mut ring = self.ring.get_ref().0.borrow_mut();
+        let mut ring = lock(&self.ring.get_ref().0);
         // SAFETY: The only address in an entry is that of a time in `tasks`, which lives as long as the ring.
         let is_full = unsafe { ring.submission().push(entry) }.is_err();
         assert!(!is_full, "a task has at most two entries in a turn");
@@ -417,22 +416,23 @@ impl Ring {
     }
 
     /// Submits what the tasks asked for: it is polled behind those that were woken with it.
-    async fn submit(self: Rc<Self>) -> Result<(), Error> {
+    async fn submit(self: Arc<Self>) -> Result<(), Error> {
         loop {
             self.is_asked.notified().await;
-            self.ring.get_ref().0.borrow_mut().submit()?;
+            lock(&self.ring.get_ref().0).submit()?;
         }
     }
 
     /// Tells the tasks whose timeout is over.
-    async fn complete(self: Rc<Self>) -> Result<(), Error> {
+    async fn complete(self: Arc<Self>) -> Result<(), Error> {
         loop {
             self.ring.readable().await?.clear_ready();
-            for entry in self.ring.get_ref().0.borrow_mut().completion() {
+            for entry in lock(&self.ring.get_ref().0).completion() {
                 let number = entry.user_data();
                 let task = usize::try_from(number & 0xffff).unwrap_or(usize::MAX);
                 let waiting = self.tasks.get(task);
-                if let Some(waiting) = waiting.filter(|waiting| waiting.number.get() == number)
+                if let Some(waiting) =
+                    waiting.filter(|waiting| waiting.number.load(Ordering::Relaxed) == number)
                     && entry.result() == -rustix::io::Errno::TIME.raw_os_error()
                 {
                     waiting.is_over.notify_waiters();
