@@ -341,9 +341,18 @@ pub trait Platform: Port {
     /// the timer may be traced before the expiry. A host that orders the events of several CPUs assigns the sequence
     /// number of the expiry in this call.
     ///
-    /// By default the result is [`is_traced`](Platform::is_traced).
+    /// By default the result is [`is_expiry_traced`](Platform::is_expiry_traced).
     #[inline]
     fn traces_expiry(&self) -> bool {
+        self.is_expiry_traced()
+    }
+
+    /// Returns true if expiries are traced now, and assigns nothing. A host that records expiries alone, so that starts
+    /// and cancels cost nothing, returns true here and false in [`is_traced`](Platform::is_traced).
+    ///
+    /// By default the result is [`is_traced`](Platform::is_traced).
+    #[inline]
+    fn is_expiry_traced(&self) -> bool {
         self.is_traced()
     }
 

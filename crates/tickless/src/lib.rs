@@ -156,7 +156,7 @@ mod stats;
 pub mod tokio;
 #[cfg(all(feature = "worker", not(loom)))]
 pub mod topology;
-#[cfg(all(feature = "tracepoints", not(loom)))]
+#[cfg(all(feature = "flight-recorder", not(loom)))]
 pub mod tracepoints;
 #[cfg(all(feature = "worker", not(loom)))]
 pub mod worker;

@@ -53,6 +53,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, BufWriter, Write};
+#[cfg(feature = "tracepoints")]
 use std::thread;
 use std::time::Duration;
 
@@ -60,14 +61,26 @@ use tickless_core::time::Instant;
 use tickless_core::trace::line::{FORMAT, Line, Number, Setting, Subject, VERSION};
 use tickless_core::trace::{Event, TimerId};
 
+#[cfg(feature = "tracepoints")]
 use crate::host::platform::record_member;
+#[cfg(feature = "tracepoints")]
 use crate::host::process;
-use crate::host::recording::{self, Entry};
+#[cfg(feature = "tracepoints")]
+use crate::host::recording;
+use crate::host::recording::Entry;
+#[cfg(feature = "tracepoints")]
 use crate::host::registry::{bases, timers};
+#[cfg(feature = "tracepoints")]
 use crate::host::remote::reactors;
+#[cfg(feature = "tracepoints")]
 use crate::host::thread::now_lower;
 use crate::host::tick::TICK;
 
+mod flight;
+
+pub use flight::{Breach, FlightRecorder, fly};
+
+#[cfg(feature = "tracepoints")]
 /// The number of checks of the rings at the end, a millisecond apart, for events that have a number already but are not
 /// in a ring yet.
 const LOOKS: u32 = 1_000;
@@ -78,6 +91,7 @@ pub struct Options {
     events: usize,
     hierarchy: bool,
     late_max: Duration,
+    callback_max: Duration,
     name: String,
 }
 
@@ -90,6 +104,7 @@ impl Options {
             events: 1 << 14,
             hierarchy: true,
             late_max: Duration::from_secs(1),
+            callback_max: Duration::MAX,
             name: "program".to_owned(),
         }
     }
@@ -118,6 +133,13 @@ impl Options {
         self
     }
 
+    /// Sets the time above which a callback, or the wake-up of a task, is a breach for [`fly`]; by default no time is.
+    #[must_use]
+    pub fn callback_max(mut self, callback_max: Duration) -> Self {
+        self.callback_max = callback_max;
+        self
+    }
+
     /// Sets the name in the first line of the file.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -136,18 +158,24 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Another recording has not ended.
+    /// Another recording, or a flight recorder, has not ended.
     AlreadyRecording,
+    /// The system refuses the thread of a flight recorder.
+    NoThread,
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a recording goes on already; stop or drop it first")
+        formatter.write_str(match self {
+            Self::AlreadyRecording => "a recording goes on already; stop or drop it first",
+            Self::NoThread => "the system refuses the thread of the flight recorder",
+        })
     }
 }
 
 impl std::error::Error for StartError {}
 
+#[cfg(feature = "tracepoints")]
 /// A recording that has not ended. Dropping the value ends the recording and discards its events.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
@@ -168,6 +196,7 @@ struct Before {
     until: u64,
 }
 
+#[cfg(feature = "tracepoints")]
 /// Begins to record the events of the timers of all threads.
 ///
 /// # Errors
@@ -180,8 +209,8 @@ struct Before {
 pub fn start(options: &Options) -> Result<Recording, StartError> {
     // Before: what makes the first timers of a process is no event.
     let timers = timers();
-    let first =
-        recording::begin(options.events, options.hierarchy).ok_or(StartError::AlreadyRecording)?;
+    let first = recording::begin(options.events, Some(options.hierarchy))
+        .ok_or(StartError::AlreadyRecording)?;
     let mut queued = HashSet::new();
     for base in bases() {
         timers.for_each_queued(base.cpu(), |timer, is_exact| {
@@ -205,12 +234,14 @@ pub fn start(options: &Options) -> Result<Recording, StartError> {
     })
 }
 
+#[cfg(feature = "tracepoints")]
 /// Returns true while a recording has not ended.
 #[must_use]
 pub fn is_recording() -> bool {
     recording::is_on()
 }
 
+#[cfg(feature = "tracepoints")]
 impl Recording {
     /// Ends the recording, and returns its events.
     ///
@@ -229,6 +260,7 @@ impl Recording {
             ended,
             before: std::mem::take(&mut self.before),
             options: std::mem::take(&mut self.options),
+            is_flight: false,
         };
         if self.forks != process::forks() {
             return trace;
@@ -254,6 +286,7 @@ impl Recording {
     }
 }
 
+#[cfg(feature = "tracepoints")]
 impl Drop for Recording {
     fn drop(&mut self) {
         if self.forks != process::forks() {
@@ -267,6 +300,7 @@ impl Drop for Recording {
     }
 }
 
+#[cfg(feature = "tracepoints")]
 /// Removes the events from number `first` to number `end` from all rings, and returns them in their order, up to the
 /// first event that is missing.
 fn collect(first: u64, end: u64) -> Vec<Entry> {
@@ -303,6 +337,8 @@ pub struct Trace {
     ended: Instant,
     before: Before,
     options: Options,
+    /// True for the last expiries, whose starts were not recorded.
+    is_flight: bool,
 }
 
 impl Trace {
@@ -369,9 +405,14 @@ impl Trace {
         numbers: &mut Numbers,
         out: &mut Digested<impl Write>,
     ) -> io::Result<()> {
+        let is_expiry = matches!(
+            entry.event,
+            Event::ExpireEntry { .. } | Event::WheelExpire { .. }
+        );
+        let anew = self.is_flight && is_expiry;
         let (timer, is_new) = match entry.event.subject() {
-            Some(Subject::Exact(timer)) => numbers.of(timer, true),
-            Some(Subject::Coarse(timer)) => numbers.of(timer, false),
+            Some(Subject::Exact(timer)) => numbers.of(timer, true, anew),
+            Some(Subject::Coarse(timer)) => numbers.of(timer, false, anew),
             Some(Subject::Either(timer)) => match numbers.by_address.get(&timer.0) {
                 Some(known) => (*known, false),
                 // Its callback runs since before the recording, or its start follows.
@@ -434,18 +475,25 @@ impl fmt::Debug for Trace {
 #[derive(Default)]
 struct Numbers {
     numbers: HashMap<(usize, bool), u64>,
+    last: u64,
     /// The timer at each address, or the last timer that was there.
     by_address: HashMap<usize, Number>,
 }
 
 impl Numbers {
-    /// Returns the number of a timer, and whether this is its first event.
-    fn of(&mut self, timer: TimerId, is_exact: bool) -> (Number, bool) {
-        let next = self.numbers.len() as u64 + 1;
-        let number = *self.numbers.entry((timer.0, is_exact)).or_insert(next);
+    /// Returns the number of a timer, and whether this is its first event. `anew` if it is another timer than the one
+    /// that was there before.
+    fn of(&mut self, timer: TimerId, is_exact: bool, anew: bool) -> (Number, bool) {
+        let number = self.numbers.entry((timer.0, is_exact)).or_default();
+        let is_first = anew || *number == 0;
+        if is_first {
+            self.last += 1;
+            *number = self.last;
+        }
+        let (number, is_exact) = (*number, is_exact);
         let known = Number { number, is_exact };
         self.by_address.insert(timer.0, known);
-        (known, number == next)
+        (known, is_first)
     }
 }
 

@@ -191,7 +191,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         if let (Some(me), Some(outer)) = (self.me, outer) {
             me.base.executing.store(outer, Ordering::Relaxed);
         }
-        if self.timers.platform.is_traced() {
+        if self.timers.platform.is_expiry_traced() {
             self.timers.platform.trace(Event::ExpireExit { timer });
         }
     }

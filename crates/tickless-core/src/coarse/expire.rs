@@ -75,7 +75,9 @@ impl<'a, P: Platform> Runner<'a, P> {
                 return (held, Ran::SomeOfThem);
             }
             let fired = self.fired;
-            if wheel.buckets.first_pending_is_taken(level) && !self.timers.platform.is_traced() {
+            if wheel.buckets.first_pending_is_taken(level)
+                && !self.timers.platform.is_expiry_traced()
+            {
                 self.take_tasks(&mut held, (kind, level), budget - handled, &mut woken);
             }
             if !woken.is_empty() {
@@ -172,7 +174,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
         match fired {
             Fired::Done(waker) => {
-                if self.timers.platform.is_traced() {
+                if self.timers.platform.is_expiry_traced() {
                     self.timers.platform.trace(Event::ExpireExit { timer });
                 }
                 self.after_wake_up(waker)

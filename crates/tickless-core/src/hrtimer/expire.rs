@@ -169,7 +169,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         now: Deadline,
         woken: &mut Batch,
     ) -> Option<Fired<Hr>> {
-        if self.timers.platform.is_traced() {
+        if self.timers.platform.is_expiry_traced() {
             // Of each expiry all is to be told.
             return None;
         }
@@ -206,7 +206,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         now: Deadline,
     ) -> BaseGuard<'a, P> {
         let is_due = |filed, head: &ExpiryRange| filed <= now && filed == head.deadline();
-        while self.fired < self.budget() && !self.timers.platform.is_traced() {
+        while self.fired < self.budget() && !self.timers.platform.is_expiry_traced() {
             let tree = &mut held.state.queues[index].tree;
             let Some((running, head)) = tree.expire_called(is_due) else {
                 break;
@@ -264,7 +264,7 @@ impl<'a, P: Platform> Runner<'a, P> {
         }
         match fired {
             Fired::Done(waker) => {
-                if self.timers.platform.is_traced() {
+                if self.timers.platform.is_expiry_traced() {
                     self.timers.platform.trace(Event::ExpireExit { timer });
                 }
                 self.after_wake_up(waker)

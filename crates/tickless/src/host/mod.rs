@@ -94,7 +94,7 @@ pub(crate) mod parker;
 pub(crate) mod pause;
 pub(crate) mod platform;
 pub(crate) mod process;
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 pub(crate) mod recording;
 pub(crate) mod registry;
 pub(crate) mod remote;

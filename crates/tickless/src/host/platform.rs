@@ -9,18 +9,20 @@ use tickless_core::event::{DeviceWrite, InPast};
 use tickless_core::hierarchy::Step;
 use tickless_core::platform::{CpuId, Platform, Port, Recent, ThisCpu, Waiting};
 use tickless_core::time::{Instant, Span};
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 use tickless_core::trace::Event;
 use tickless_link::bias::BiasedLock;
 
 use super::barrier::System;
 use super::clock::CLOCK;
 use super::process::{Host, TURN_BUDGET};
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 use super::recording;
 use super::registry::{self, EXPIRY_THREAD};
 use super::remote::housekeeping;
 use super::thread::{Local, Thread, ThreadBase, core_now_lower, core_now_upper, with_thread};
+#[cfg(feature = "flight-recorder")]
+use super::tick::TICK;
 use super::{device, lifecycle, os};
 
 impl Port for Host {
@@ -63,7 +65,7 @@ impl Port for Host {
 
 /// Returns the base of the executing thread, if the thread has one, and the time. `None` on the base of a virtual
 /// clock, because no trace shows its timers.
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 fn executing() -> Option<(Option<&'static ThreadBase>, Instant)> {
     with_thread(|thread| {
         let is_virtual = thread.virtual_base_now().is_some();
@@ -72,7 +74,7 @@ fn executing() -> Option<(Option<&'static ThreadBase>, Instant)> {
 }
 
 /// Reserves the number of an expiry; false if the expiry is not traced.
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 #[cold]
 #[inline(never)]
 fn reserve() -> bool {
@@ -82,7 +84,7 @@ fn reserve() -> bool {
 }
 
 /// Records an event of the executing thread, if a file has lines for such events.
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 #[cold]
 #[inline(never)]
 pub(super) fn record(event: Event) {
@@ -90,13 +92,14 @@ pub(super) fn record(event: Event) {
         return;
     }
     if let Some((base, time)) = executing() {
+        recording::watch(time, &event, TICK);
         put(base, time, event);
     }
 }
 
 /// Puts an event of the thread on `base` into the ring of the base; an event without a base into the ring of the expiry
 /// thread.
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 fn put(base: Option<&'static ThreadBase>, time: Instant, event: Event) {
     let cpu = base.map(|base| base.cpu().0);
     if let Some(base) = base.or_else(|| registry::base(EXPIRY_THREAD)) {
@@ -122,7 +125,7 @@ impl Platform for Host {
     const DEFERRED_REARM: bool = true;
     const WAITING: Waiting = Waiting::Sleep;
     const EXPIRY_BUDGET: u32 = TURN_BUDGET;
-    const TRACE: bool = cfg!(feature = "tracepoints");
+    const TRACE: bool = cfg!(feature = "flight-recorder");
 
     #[inline]
     fn this_cpu_if_known(&self) -> Option<ThisCpu<'_, Self>> {
@@ -226,19 +229,25 @@ impl Platform for Host {
         os::relax(attempt);
     }
 
-    #[cfg(feature = "tracepoints")]
+    #[cfg(feature = "flight-recorder")]
     #[inline]
     fn is_traced(&self) -> bool {
-        recording::is_on()
+        cfg!(feature = "tracepoints") && recording::is_on()
     }
 
-    #[cfg(feature = "tracepoints")]
+    #[cfg(feature = "flight-recorder")]
+    #[inline]
+    fn is_expiry_traced(&self) -> bool {
+        recording::is_expiry_on()
+    }
+
+    #[cfg(feature = "flight-recorder")]
     #[inline]
     fn traces_expiry(&self) -> bool {
-        recording::is_on() && reserve()
+        recording::is_expiry_on() && reserve()
     }
 
-    #[cfg(feature = "tracepoints")]
+    #[cfg(feature = "flight-recorder")]
     #[cold]
     #[inline(never)]
     fn trace(&self, event: Event) {

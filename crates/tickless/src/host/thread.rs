@@ -26,7 +26,7 @@ use super::isolation::state::IsolationState;
 use super::lateness::Lateness;
 use super::parker::Parker;
 use super::process::Host;
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 use super::recording::Ring;
 use super::remote::state::RemoteState;
 use super::resched::Resched;
@@ -90,7 +90,7 @@ pub(crate) struct Local {
     pub(crate) parker: Parker,
     pub(crate) resched: Resched,
     pub(crate) lateness: Lateness,
-    #[cfg(feature = "tracepoints")]
+    #[cfg(feature = "flight-recorder")]
     pub(crate) ring: Ring,
 }
 
@@ -107,7 +107,7 @@ impl Local {
             parker: Parker::new(),
             resched: Resched::new(),
             lateness: Lateness::new(),
-            #[cfg(feature = "tracepoints")]
+            #[cfg(feature = "flight-recorder")]
             ring: Ring::new(),
         }
     }

@@ -49,7 +49,7 @@ use crate::host::clock::{self, CLOCK, Clock};
 #[cfg(feature = "worker")]
 use crate::host::isolation;
 use crate::host::process::{self, Host};
-#[cfg(feature = "tracepoints")]
+#[cfg(feature = "flight-recorder")]
 use crate::host::recording;
 use crate::host::registry::{self, EXPIRY_THREAD, base, bases, timers};
 use crate::host::remote::{reactors, trees};
@@ -121,7 +121,7 @@ extern "C" fn parent() {
 /// Begins again in the child of a fork.
 fn begin_anew() {
     process::count_fork();
-    #[cfg(feature = "tracepoints")]
+    #[cfg(feature = "flight-recorder")]
     recording::forget();
     CLOCK.forget_others();
 }
