@@ -175,11 +175,10 @@ tarpc 0.38.0 - --features full
 rumqttc 0.25.1 - --no-default-features
 quinn 0.11.12 -
 moka 0.12.16 - --features future
-tower-http 0.7.1 - --features full
+tower-http 0.7.1 - --features metrics,on-early-drop,timeout
 turmoil 0.7.2 -
 reqwest-retry 0.9.1 -
-async-button 0.2.0 - --features std
-picoserve 0.20.1 -
+picoserve 0.20.1 - --features tokio,ws,json
 LIST
     [ -z "$bad" ]
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -738,6 +738,54 @@ fn an_unpark_ends_the_wait_on_an_epoll_instance() {
         }
     }
     other.join().expect("it does not panic");
+}
+
+/// Waits by a call of the test, as a program with an io_uring does by its own.
+#[cfg(not(portable_host))]
+#[test]
+fn a_worker_parks_in_a_wait_of_its_program() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::time::{ClockId, clock_gettime};
+
+    /// Returns whether the descriptor was readable.
+    fn wait(until: Option<Duration>, woken: BorrowedFd<'_>) -> bool {
+        let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).expect("it fits");
+        let left = until.map(|until| until.saturating_sub(now));
+        let left = left.map(|left| Timespec::try_from(left).expect("it fits"));
+        let mut sources = [PollFd::from_borrowed_fd(woken, PollFlags::IN)];
+        poll(&mut sources, left.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+
+    let _patience = support::begin();
+    let worker = worker();
+    for round in 1..20 {
+        let deadline = Instant::now() + us(200 * round);
+        let mut sleep = pin!(time::sleep_until(deadline.into()));
+        while poll_idly(sleep.as_mut()).is_pending() {
+            let (_, turn) = worker.park_in(wait).expect("it waits");
+            assert!(turn.fired <= 1);
+        }
+        assert!(Instant::now() >= deadline);
+    }
+    // Without a timer, a wake-up of another thread alone ends the wait, and is taken from the descriptor.
+    let unparker = worker.unparker();
+    let woken = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&woken);
+    let other = thread::spawn(move || {
+        for round in 1..=200 {
+            until(|| seen.load(Ordering::Acquire) >= round - 1);
+            seen.fetch_add(1, Ordering::Release);
+            unparker.unpark();
+        }
+    });
+    for round in 1..=200 {
+        while woken.load(Ordering::Acquire) < round {
+            let _any = worker.park_in(wait).expect("it waits");
+        }
+    }
+    other.join().expect("it does not panic");
+    let look = |_, woken: BorrowedFd<'_>| wait(Some(Duration::ZERO), woken);
+    while worker.park_in(look).expect("it looks").0 {}
 }
 
 /// A polling worker gets each unpark once, in a process of its own, because another worker that ends may wake it too.

@@ -8,7 +8,8 @@ use super::park_state::{ParkState, Sleep};
 use super::sys::clocks::{Timespec, timespec};
 use super::sys::descriptors::epoll::{self, Event};
 use super::sys::descriptors::{
-    BorrowedFd, Descriptor, Errno, PollFd, PollFlags, Result, count_one, drain, make_count, poll,
+    BorrowedFd, Descriptor, Errno, PollFd, PollFlags, Result, count_one, make_count, poll,
+    take_count,
 };
 use super::sys::waiting::{wait, wake_one};
 use super::sys::{Until, Waited};
@@ -21,8 +22,11 @@ pub(crate) struct Parker {
     state: ParkState,
     /// The number of sleeps that ended. Written by the thread that sleeps here.
     wakeups: AtomicU64,
-    /// A descriptor that becomes readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) is woken.
+    /// A descriptor that becomes readable when a thread that sleeps in [`park_on_epoll`](Self::park_on_epoll) or
+    /// [`park_in`](Self::park_in) is woken.
     pub(crate) descriptor: Descriptor,
+    /// The number of wake-ups that the descriptor counts or will count soon. Written by the thread that sleeps here.
+    uncounted: AtomicU64,
 }
 
 impl Parker {
@@ -31,6 +35,7 @@ impl Parker {
             state: ParkState::new(),
             wakeups: AtomicU64::new(0),
             descriptor: Descriptor::new(),
+            uncounted: AtomicU64::new(0),
         }
     }
 
@@ -133,18 +138,13 @@ impl Parker {
             PollFd::new(&epoll, PollFlags::IN),
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
         ];
-        let polled = if self.state.enter(Sleep::OnEpoll) {
-            let polled = poll(&mut sources, timeout);
-            self.count_wakeup();
-            polled
+        let slept = self.state.enter(Sleep::OnEpoll);
+        let polled = if slept {
+            poll(&mut sources, timeout)
         } else {
             Ok(0)
         };
-        self.take_notification();
-        if !sources[1].revents().is_empty() {
-            // Should the thread that wakes this one be about to write, the next sleep ends for no reason.
-            let _was_readable = drain(descriptor);
-        }
+        self.wake_up(slept, descriptor);
         match polled {
             // A signal came: as good a reason to look as any.
             Ok(_) | Err(Errno::INTR) => {}
@@ -154,6 +154,47 @@ impl Parker {
             return Ok(0);
         }
         epoll::wait(epoll, &mut *events, Some(&at_once))
+    }
+
+    /// Sleeps in `wait`, which gets the time of the kernel's monotonic clock at which it has to end, and the descriptor
+    /// that ends it earlier; takes the notification. If there is a notification already, that time has passed.
+    #[cfg(not(portable_host))]
+    pub(crate) fn park_in<T>(
+        &self,
+        deadline: Instant,
+        wait: impl FnOnce(Option<std::time::Duration>, BorrowedFd<'_>) -> T,
+    ) -> Result<T> {
+        let descriptor = self.descriptor.get_or_make(make_count)?;
+        let slept = self.state.enter(Sleep::OnEpoll);
+        let until = match kernel_time::until(deadline) {
+            _ if !slept => Some(0),
+            Until::Never => None,
+            Until::At(nanos) => Some(nanos),
+            Until::In(nanos) => {
+                let now = super::sys::clocks::monotonic_by_call().unwrap_or(0);
+                Some(now.saturating_add(nanos))
+            }
+        };
+        let until = until.map(|nanos| std::time::Duration::from_nanos(nanos.cast_unsigned()));
+        let waited = wait(until, descriptor);
+        self.wake_up(slept, descriptor);
+        Ok(waited)
+    }
+
+    /// Takes the notification after a wait for `descriptor`, and makes the descriptor unreadable.
+    fn wake_up(&self, slept: bool, descriptor: BorrowedFd<'_>) {
+        // Relaxed, both: the word has one writer, the thread that sleeps here.
+        let mut uncounted = self.uncounted.load(Ordering::Relaxed);
+        if slept {
+            self.count_wakeup();
+        }
+        // The thread that notified a sleeping thread counts once. It may be about to: then the next sleep ends for no
+        // reason, and takes the count.
+        uncounted += u64::from(self.take_notification() && slept);
+        if uncounted > 0 {
+            uncounted = uncounted.saturating_sub(take_count(descriptor));
+        }
+        self.uncounted.store(uncounted, Ordering::Relaxed);
     }
 
     /// Wakes the thread, or makes its next park return at once. Returns whether the thread was asleep.

@@ -24,6 +24,17 @@ use crate::time::Instant;
 use crate::time::budget::refilled;
 use crate::time::virtual_time::runtime::{self, Blocks, Sleeper};
 
+/// The idleness of a worker, which ends when this value is dropped, by a panic too.
+#[cfg(not(portable_host))]
+struct Idle<'a>(&'a LocalTimers);
+
+#[cfg(not(portable_host))]
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.leave_idle();
+    }
+}
+
 /// The ways in which a [`Worker`] can wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parking {
@@ -392,6 +403,43 @@ impl Worker {
         events: &mut EpollEvents,
     ) -> io::Result<()> {
         self.wait_on_epoll(epoll, events, !self.timers.is_due())
+    }
+
+    /// Waits as [`park`](Self::park) does, in a system call of yours: that of an io_uring, or of another library.
+    ///
+    /// `wait` gets the time of `CLOCK_MONOTONIC` at which it has to end, or `None` if it may take for ever, and a
+    /// descriptor that becomes readable when another thread [unparks](Unparker::unpark) this worker, which has to end it
+    /// too. A time that has passed says that it has only to look. It may end earlier. It must start no timers: the
+    /// worker would notice them when it ends. The call returns what `wait` returned, and the result of the turn.
+    /// `docs/recipes.md` has a loop on an io_uring: one system call for a wait, reads and writes included.
+    ///
+    /// # Errors
+    ///
+    /// The first wait needs a file descriptor, and fails if the system refuses it; `wait` is not called then.
+    ///
+    /// # Panics
+    ///
+    /// If it is called inside of a callback or a waker.
+    #[cfg(not(portable_host))]
+    #[track_caller]
+    pub fn park_in<T>(
+        &self,
+        wait: impl FnOnce(Option<std::time::Duration>, BorrowedFd<'_>) -> T,
+    ) -> io::Result<(T, Turn)> {
+        assert_outside_of_callbacks();
+        if self.blocking.get() {
+            // As in `park`.
+            self.owed.set(true);
+        }
+        let is_due = self.timers.is_due_before_sleep() || self.parking == Parking::Spin;
+        let parker = &self.timers.base.local().parker;
+        let waited = if is_due {
+            parker.park_in(CoreInstant::ZERO, wait)
+        } else {
+            let _idle = Idle(&self.timers);
+            parker.park_in(self.timers.enter_idle(), wait)
+        };
+        Ok((waited?, self.timers.turn()))
     }
 
     /// Collects events; if no event is ready and `sleeps` is true, waits for events.

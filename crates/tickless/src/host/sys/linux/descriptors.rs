@@ -147,7 +147,13 @@ pub(crate) fn count_one(fd: BorrowedFd<'_>) {
 
 /// Makes a timer or a count unreadable; `false` if it was unreadable before.
 pub(crate) fn drain(fd: BorrowedFd<'_>) -> bool {
-    rustix::io::read(fd, &mut [0; 8]).is_ok()
+    take_count(fd) > 0
+}
+
+/// Makes a timer or a count unreadable; returns how much was counted, zero if it was unreadable before.
+pub(crate) fn take_count(fd: BorrowedFd<'_>) -> u64 {
+    let mut count = [0; 8];
+    rustix::io::read(fd, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
 /// Makes `fd` non-blocking: its operations return instead of waiting.

@@ -97,9 +97,9 @@ pub(crate) fn make_count() -> Result<OwnedFd> {
 /// Does nothing: see [`make_count`].
 pub(crate) fn count_one(_fd: BorrowedFd<'_>) {}
 
-/// Returns that nothing was readable.
-pub(crate) fn drain(_fd: BorrowedFd<'_>) -> bool {
-    false
+/// Returns that nothing was counted.
+pub(crate) fn take_count(_fd: BorrowedFd<'_>) -> u64 {
+    0
 }
 
 /// Returns `Unsupported`: descriptors cannot be watched.
