@@ -461,10 +461,7 @@ impl Future for Ring {
             reactor_turn::join(&self.attached);
         }
         loop {
-            if self.attached.reactor.is_inherited() {
-                // The child of a fork: the descriptor rings for its parent.
-                return Poll::Pending;
-            }
+            // Not in the child of a fork: the descriptor rings for its parent.
             if !self.attached.is_attached() {
                 return Poll::Ready(());
             }
@@ -649,5 +646,22 @@ impl Builder {
                 Err(error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_that_was_declined_is_forgotten_when_it_ends() {
+        let runtime = runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime");
+        let id = runtime.handle().id();
+        let is_declined = || reactors::is_declined(|key| is_key_of(key, id));
+        runtime.block_on(async { detach() }).expect("a runtime");
+        assert!(is_declined());
+        drop(runtime);
+        assert!(!is_declined());
     }
 }

@@ -98,28 +98,6 @@ async fn wait_for_the_reactor() -> u32 {
 }
 
 #[test]
-fn a_reactor_fires_the_timers_of_its_runtime() {
-    let _patience = support::begin();
-    on_thread(|| {
-        let (runtime, attachment) = attached();
-        assert!(attachment.is_attached());
-        runtime.block_on(async {
-            wait_for_the_reactor().await;
-            tokio::spawn(wait_for_the_reactor())
-                .await
-                .expect("no panic");
-        });
-    });
-    let runtime = multi_thread(3);
-    runtime.block_on(async {
-        let tasks = (0..10).map(|_| tokio::spawn(wait_for_the_reactor()));
-        for result in join_all(tasks).await {
-            result.expect("no panic");
-        }
-    });
-}
-
-#[test]
 fn everything_that_has_timers_works_in_an_attached_runtime() {
     let _patience = support::begin();
     let runtime = multi_thread(2);
@@ -207,17 +185,6 @@ fn outside_of_a_runtime_there_is_nothing_to_attach() {
     let error = attach().expect_err("no runtime");
     assert!(matches!(error, AttachError::NoRuntime));
     assert!(error.to_string().contains("in no tokio runtime"), "{error}");
-}
-
-#[test]
-fn a_runtime_without_a_reactor_is_refused_and_its_timers_fire() {
-    let _patience = support::begin();
-    support::in_tokio(async {
-        let error = attach().expect_err("no reactor");
-        assert!(matches!(error, AttachError::NoIo));
-        assert!(error.to_string().contains("enable_io"), "{error}");
-        sleep_and_look(us(300)).await;
-    });
 }
 
 #[test]

@@ -24,9 +24,11 @@ const SIMULATOR: [&str; 4] = [
     "-p",
     "tickless-sim",
 ];
-/// A host with rules of its own, such as the flush at the end of a turn, and its one test program that reaches all of
-/// these rules. The host's other programs take seconds each, which the mutants of the core need not wait for.
-const HOST: [&str; 4] = ["-p", "tickless", "--test", "worker"];
+/// A host with rules of its own, such as the flush at the end of a turn and the attachment of runtimes, and its test
+/// programs that reach these rules. The host's other programs take seconds each, which the mutants of the core need not
+/// wait for.
+#[rustfmt::skip]
+const HOST: [&str; 7] = ["-p", "tickless", "--lib", "--test", "worker", "--test", "attached_by_itself"];
 
 /// All test programs of the suite, built from the copy with the switches.
 #[derive(Debug)]
