@@ -18,6 +18,9 @@ pub(crate) trait SleepKind: Sized {
     type Time: Copy;
     type Place;
 
+    /// True if a sleep that was reset waits only when it is polled again.
+    const IS_POLLED_AGAIN: bool = false;
+
     fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R;
     /// See [`Subject::serve`].
     #[inline]
@@ -123,8 +126,11 @@ impl<K: SleepKind> Subject for Futures<K> {
 
     #[inline]
     fn push_out(&mut self, slot: usize, deadline: Self::Time) {
-        if let Some(sleep) = self.slots.at_mut(slot).as_pin_mut() {
-            K::reset(sleep, deadline);
+        if let Some(mut sleep) = self.slots.at_mut(slot).as_pin_mut() {
+            K::reset(sleep.as_mut(), deadline);
+            if K::IS_POLLED_AGAIN {
+                let _pending = sleep.poll(&mut Context::from_waker(&self.waker));
+            }
         }
     }
 

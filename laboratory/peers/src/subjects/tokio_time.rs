@@ -78,6 +78,8 @@ pub(crate) struct Alternative;
 impl SleepKind for Alternative {
     sleep_of_tokio!();
 
+    const IS_POLLED_AGAIN: bool = true;
+
     fn within<R>(body: impl FnOnce(&()) -> R) -> R {
         static RUNTIME: OnceLock<Runtime> = OnceLock::new();
         let runtime = RUNTIME.get_or_init(|| build(Builder::new_multi_thread().enable_alt_timer()));
