@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
 use super::arguments::EPISODE;
-use super::server::{BODY, SLOW, STREAMED};
+use super::server::{BODY, SLOW};
 use super::tally::Tally;
 
 const REQUEST: &str = "GET /hello HTTP/1.1\r\nHost: demo\r\n\r\n";
@@ -49,53 +49,27 @@ pub(crate) async fn run(plan: Plan, tally: Arc<Tally>) {
     let mut random = Rng::with_seed(plan.seed);
     let mut clients = JoinSet::new();
     // Roles are dealt like cards, so that they are spread over the time in which connections are made.
-    let mut roles: Vec<Role> = (0..plan.connections)
-        .map(|place| plan.role(place))
-        .collect();
-    random.shuffle(&mut roles);
-    for path in [SLOW, STREAMED] {
-        let client = Client {
-            plan,
-            begins: plan.connected,
-            phase: random.f64(),
-            tally: Arc::clone(&tally),
-        };
-        clients.spawn(client.patient(path));
+    let mut places: Vec<u32> = (0..plan.connections).collect();
+    random.shuffle(&mut places);
+    let mut client = |begins| Client {
+        plan,
+        begins,
+        phase: random.f64(),
+        tally: Arc::clone(&tally),
+    };
+    for _ in 0..2 {
+        clients.spawn(client(plan.connected).patient());
     }
     let ramp = plan.connected.saturating_duration_since(plan.start);
-    for (place, role) in (0..plan.connections).zip(roles) {
-        let client = Client {
-            plan,
-            begins: plan.start + ramp * place / plan.connections,
-            phase: random.f64(),
-            tally: Arc::clone(&tally),
-        };
-        match role {
-            Role::Active => clients.spawn(client.active()),
-            Role::Silent => clients.spawn(client.silent()),
-            Role::Slow => clients.spawn(client.slow()),
+    for (number, place) in (0..).zip(places) {
+        let client = client(plan.start + ramp * number / plan.connections);
+        match place {
+            _ if place < plan.silent => clients.spawn(client.silent()),
+            _ if place < plan.silent + plan.slow => clients.spawn(client.slow()),
+            _ => clients.spawn(client.active()),
         };
     }
     while clients.join_next().await.is_some() {}
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Role {
-    Active,
-    Silent,
-    Slow,
-}
-
-impl Plan {
-    fn role(&self, place: u32) -> Role {
-        if place < self.silent {
-            Role::Silent
-        } else if place < self.silent + self.slow {
-            Role::Slow
-        } else {
-            Role::Active
-        }
-    }
 }
 
 struct Client {
@@ -197,9 +171,9 @@ impl Client {
 
     /// Sends a request whose answer takes longer than the idle timeout, and receives it to its end; repeats this until
     /// the end.
-    async fn patient(self, path: &str) {
+    async fn patient(self) {
         let takes = self.plan.header;
-        let request = REQUEST.replace("/hello", path);
+        let request = REQUEST.replace("/hello", SLOW);
         sleep_until(self.first_episode(takes).into()).await;
         while Instant::now() + takes + EPISODE / 2 < self.plan.end {
             let Some(mut stream) = self.connect().await else {
@@ -298,7 +272,7 @@ mod tests {
                 let _gone_already = stream.shutdown(Shutdown::Both);
             }
         });
-        let tally = Arc::new(Tally::new());
+        let tally = Arc::new(Tally::default());
         let client = Client {
             plan: plan(server, idle),
             begins: Instant::now(),

@@ -1,6 +1,5 @@
 //! `tickless demo`: timeouts of a real server under load, with this library's timers and with tokio's.
 
-mod answer;
 mod arguments;
 mod clients;
 mod noting;

@@ -179,11 +179,11 @@ fn columns(totals: &Totals, of: &dyn Fn(&Part) -> u64) -> String {
 mod tests {
     use super::checks;
     use crate::demo::subject::Arm;
-    use crate::demo::tally::Total;
+    use crate::demo::tally::Totals;
 
     #[test]
     fn a_check_that_fails_names_its_columns() {
-        let mut totals = Total::none();
+        let mut totals = Totals::default();
         assert!(checks(&totals).iter().all(|check| check.holds));
         totals[Arm::Tokio.index()].sum.slow.early = 5;
         totals[Arm::Worker.index()].sum.idle.early = 1;

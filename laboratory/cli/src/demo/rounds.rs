@@ -13,7 +13,7 @@ use super::paced::{self, Schedule};
 use super::rearm;
 use super::server::Server;
 use super::subject::{Arm, Tickless, Timers, Tokio};
-use super::tally::{Tally, Total, Totals, Window};
+use super::tally::{Tally, Totals, Window};
 use super::threads::{self, Usage};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -63,7 +63,7 @@ impl<'r> Run<'r> {
             progress,
             servers: servers.into_iter().collect::<Result<_, _>>()?,
             started: Instant::now(),
-            totals: Total::none(),
+            totals: Totals::default(),
         })
     }
 
@@ -111,7 +111,7 @@ impl<'r> Run<'r> {
             ..self.plan(server, 0, start)
         };
         let (_stop, stopped) = watch::channel(false);
-        let clients = start_clients(plan, &Arc::new(Tally::new()), stopped)?;
+        let clients = start_clients(plan, &Arc::new(Tally::default()), stopped)?;
         let _panics_are_shown = clients.join();
         thread::sleep(PAUSE);
         Ok(())
@@ -120,7 +120,7 @@ impl<'r> Run<'r> {
     /// Runs one arm's part of a round.
     fn part<T: Timers>(&self, round: u32, arm: Arm) -> Result<Arc<Tally>, Failure> {
         let server = &self.servers[arm.index()];
-        let tally = Arc::new(Tally::new());
+        let tally = Arc::new(Tally::default());
         server.desk.begin_round(&tally);
         let start = Instant::now() + PAUSE;
         let (full, end) = (start + self.settings.ramp, start + self.settings.part);

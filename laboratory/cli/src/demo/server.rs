@@ -15,7 +15,6 @@ use tickless::hyper::IdleTimeout;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-use super::answer::Answer;
 use super::arguments::Settings;
 use super::noting::Noting;
 use super::subject::{Arm, Timers};
@@ -26,8 +25,6 @@ use crate::failure::Failure;
 pub(crate) const BODY: &str = "hello\n";
 /// The path of the handler that takes longer than the idle timeout.
 pub(crate) const SLOW: &str = "/slow";
-/// The path of the answer that pauses for longer than the idle timeout.
-pub(crate) const STREAMED: &str = "/streamed";
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
@@ -59,7 +56,7 @@ impl Server {
         });
         let (runtime, address, listener) =
             started.map_err(|error| Failure::Machine(format!("cannot start a server: {error}")))?;
-        let desk = Arc::new(Desk::new());
+        let desk = Arc::new(Desk::default());
         let noting = Noting::new(T::hyper(), |part| &mut part.idle, Arc::clone(&desk));
         let house = House {
             header: settings.header,
@@ -117,22 +114,13 @@ async fn serve<T: Timers>(stream: TcpStream, house: House) {
         .await;
 }
 
-async fn respond<T: Timers>(request: &Request<Incoming>, house: &House) -> Response<Answer<T>> {
-    // The header timeout is longer than the idle timeout, and a part of a round has time for it.
-    let until = Instant::now() + house.header;
-    let path = request.uri().path();
-    if [SLOW, STREAMED].contains(&path) {
+async fn respond<T: Timers>(request: &Request<Incoming>, house: &House) -> Response<String> {
+    if request.uri().path() == SLOW {
         house.desk.tally().part().patient.expected += 1;
+        // The header timeout is longer than the idle timeout, and a part of a round has time for it.
+        T::sleep_until(Instant::now() + house.header).await;
     }
-    let body = match path {
-        SLOW => {
-            T::sleep_until(until).await;
-            Answer::whole(BODY)
-        }
-        STREAMED => Answer::in_halves(BODY, until),
-        _ => Answer::whole(BODY),
-    };
-    Response::new(body)
+    Response::new(BODY.to_owned())
 }
 
 /// The number of connections that the kernel queues until the server accepts them, if the system allows so many.

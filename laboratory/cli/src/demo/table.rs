@@ -342,7 +342,7 @@ pub(crate) fn sentences(totals: &Totals) -> Vec<String> {
 mod tests {
     use super::{Against, ROWS, Row, sentences};
     use crate::demo::subject::Arm;
-    use crate::demo::tally::{Part, Total, Totals};
+    use crate::demo::tally::{Part, Totals};
     use std::fs;
     use std::path::Path;
     use std::time::Duration;
@@ -356,12 +356,13 @@ mod tests {
 
     /// Returns the totals of rounds in which pushing a deadline out took so long, in each column.
     fn pushes(rounds: [&[f64]; 5]) -> Totals {
-        let mut totals = Total::none();
+        let mut totals = Totals::default();
         for (total, rounds) in totals.iter_mut().zip(rounds) {
             for push in rounds {
-                let mut part = Part::new();
-                part.push = vec![*push];
-                total.add(part);
+                total.add(Part {
+                    push: vec![*push],
+                    ..Part::default()
+                });
             }
         }
         totals
@@ -379,7 +380,7 @@ mod tests {
         let ratios = each(|arm| push.ratio_text(&totals, arm));
         assert_eq!(ratios, ["", "0.10", "2.00", "", "0.00"]);
         assert_eq!(push.text(&totals, Arm::Slack), "-", "what is unknown");
-        let mut totals = Total::none();
+        let mut totals = Totals::default();
         for (total, requests) in totals.iter_mut().zip([100, 50, 100, 200, 0]) {
             total.sum.window.length = Duration::from_secs(1);
             total.sum.window.requests = requests;
@@ -427,7 +428,7 @@ mod tests {
             said[2].contains("; 1 better (cost of one operation: push"),
             "{said:?}"
         );
-        let none = sentences(&Total::none()).concat();
+        let none = sentences(&Totals::default()).concat();
         assert!(none.contains("nothing to compare"), "{none}");
     }
 

@@ -20,14 +20,16 @@ pub(crate) struct Late {
     pub(crate) early: u64,
 }
 
-impl Late {
-    fn new() -> Self {
+impl Default for Late {
+    fn default() -> Self {
         Self {
             histogram: histogram::new(),
             early: 0,
         }
     }
+}
 
+impl Late {
     /// Records an event that was due at `deadline` and happened at `now`.
     pub(crate) fn record(&mut self, deadline: Instant, now: Instant) {
         match now.checked_duration_since(deadline) {
@@ -93,7 +95,7 @@ pub(crate) struct Window {
 }
 
 /// The counts of a column in one round, or in all rounds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) paced: Late,
     pub(crate) idle: Late,
@@ -119,24 +121,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new() -> Self {
-        Self {
-            paced: Late::new(),
-            idle: Late::new(),
-            header: Late::new(),
-            latency: Late::new(),
-            silent: Episodes::default(),
-            slow: Episodes::default(),
-            patient: Episodes::default(),
-            dropped: 0,
-            wrong: 0,
-            refused: 0,
-            push: Vec::new(),
-            arm: Vec::new(),
-            window: Window::default(),
-        }
-    }
-
     /// Forgets the clients that still waited when the part was ended early.
     pub(crate) fn cut(&mut self) {
         for episodes in [&mut self.silent, &mut self.slow, &mut self.patient] {
@@ -178,7 +162,7 @@ impl AddAssign<&Self> for Part {
 }
 
 /// A column over all its rounds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Total {
     pub(crate) sum: Part,
     pub(crate) parts: Vec<Part>,
@@ -188,13 +172,6 @@ pub(crate) struct Total {
 pub(crate) type Totals = [Total; Arm::COUNT];
 
 impl Total {
-    pub(crate) fn none() -> Totals {
-        [(); Arm::COUNT].map(|()| Self {
-            sum: Part::new(),
-            parts: Vec::new(),
-        })
-    }
-
     pub(crate) fn add(&mut self, part: Part) {
         self.sum += &part;
         self.parts.push(part);
@@ -214,14 +191,10 @@ pub(crate) fn median(samples: &[f64]) -> Option<f64> {
 }
 
 /// The counts of the running part, which the tasks of the load update.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tally(Mutex<Part>);
 
 impl Tally {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Part::new()))
-    }
-
     pub(crate) fn part(&self) -> MutexGuard<'_, Part> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -229,20 +202,13 @@ impl Tally {
 
 /// The counters of a server. Its connections may live longer than a round, so they read the tally of the current round
 /// here.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Desk {
     tally: Mutex<Arc<Tally>>,
     requests: AtomicU64,
 }
 
 impl Desk {
-    pub(crate) fn new() -> Self {
-        Self {
-            tally: Mutex::new(Arc::new(Tally::new())),
-            requests: AtomicU64::new(0),
-        }
-    }
-
     /// Returns the tally of the current round.
     pub(crate) fn tally(&self) -> Arc<Tally> {
         Arc::clone(&self.tally.lock().unwrap_or_else(PoisonError::into_inner))
@@ -265,7 +231,7 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Desk, Late, Part, Tally, Total, Window, median};
+    use super::{Desk, Late, Part, Tally, Totals, Window, median};
     use crate::demo::threads::Usage;
     use crate::spread::Spread;
     use std::sync::Arc;
@@ -273,7 +239,7 @@ mod tests {
 
     #[test]
     fn early_and_late_are_kept_apart() {
-        let mut late = Late::new();
+        let mut late = Late::default();
         let due = Instant::now();
         late.record(due, due);
         late.record(due, due + Duration::from_micros(7));
@@ -284,9 +250,9 @@ mod tests {
 
     #[test]
     fn what_a_connection_of_an_old_round_counts_goes_into_the_new_one() {
-        let desk = Desk::new();
+        let desk = Desk::default();
         let first = desk.tally();
-        let second = Arc::new(Tally::new());
+        let second = Arc::new(Tally::default());
         desk.begin_round(&second);
         desk.tally().part().wrong += 1;
         assert_eq!((first.part().wrong, second.part().wrong), (0, 1));
@@ -294,7 +260,7 @@ mod tests {
 
     #[test]
     fn rounds_add_up_and_a_cut_one_expects_no_more() {
-        let mut part = Part::new();
+        let mut part = Part::default();
         assert_eq!((part.rate(7), part.load()), (None, None), "nothing has run");
         (part.silent.expected, part.silent.closed) = (3, 2);
         part.push = vec![10.0];
@@ -306,7 +272,7 @@ mod tests {
                 wakeups: 50,
             },
         };
-        let [mut total, ..] = Total::none();
+        let [mut total, ..] = Totals::default();
         total.add(part.clone());
         part.cut();
         total.add(part);
