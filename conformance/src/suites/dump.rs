@@ -3,7 +3,7 @@
 use core::pin::Pin;
 use core::task::Waker;
 
-use tickless_core::base::TaskTimer;
+use tickless_core::base::TimerQueue;
 use tickless_core::coarse::WheelKind;
 use tickless_core::hrtimer::Sleeper;
 use tickless_core::inspect::{DumpHost, Queued};

@@ -10,7 +10,8 @@ use alloc::task::Wake;
 use core::pin::Pin;
 use core::task::Waker;
 
-use tickless_core::base::TaskTimer;
+use tickless_core::base::TimerQueue;
+use tickless_core::coarse::Tick;
 use tickless_core::hrtimer::{Expired, Restart, Setup, Sleeper, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Boottime, Clock, ClockId, Instant, Span};
@@ -617,7 +618,7 @@ pub fn a_far_sleeper_is_pushed_out_where_it_is_or_not_at_all<H: Host>() {
         let (sleeper, timers) = (far.sleepers[number].as_ref(), far.rig.timers());
         far.rig.on(cpu, || {
             let deadline = Instant::from_nanos(deadline);
-            sleeper.push_out(timers, deadline, deadline)
+            sleeper.restart_in_place(timers, (deadline, deadline), Tick(0))
         })
     };
     assert!(!push_out(far, 0, 0, 20 * SECOND), "it was never started");

@@ -11,7 +11,7 @@ use core::cell::{Cell, RefCell};
 use core::pin::Pin;
 use core::task::Waker;
 
-use tickless_core::base::TaskTimer;
+use tickless_core::base::TimerQueue;
 use tickless_core::coarse::{Restart, Tick, WheelKind};
 use tickless_core::hrtimer::{Restart as ExactRestart, Sleeper};
 use tickless_core::platform::CpuId;

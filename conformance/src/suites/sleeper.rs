@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::Waker;
 
-use tickless_core::base::TaskTimer;
+use tickless_core::base::TimerQueue;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::platform::CpuId;
 use tickless_core::time::{Instant, Monotonic};

@@ -9,7 +9,7 @@ use core::pin::pin;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::Waker;
 
-use tickless_core::base::TaskTimer;
+use tickless_core::base::TimerQueue;
 use tickless_core::coarse::{PassEnd, Restart, StartOutcome, Tick, WheelKind, WheelSleeper};
 use tickless_core::platform::CpuId;
 

@@ -657,8 +657,9 @@ impl<'a, F: Family> EntryRef<'a, F> {
         })
     }
 
+    /// Returns true if the queue `id`, which the caller holds, owns the entry.
     #[inline]
-    pub(crate) fn belongs_to(self, id: QueueId) -> bool {
+    pub fn belongs_to(self, id: QueueId) -> bool {
         self.owner.is(id)
     }
 

@@ -56,20 +56,13 @@
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
-use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
-use tickless_core::coarse::{NewWheelSleeper, Tick, WheelKind, WheelSleeper};
-use tickless_core::time::Instant as CoreInstant;
-use tickless_link::emplace::Emplaced;
+use tickless_core::coarse::WheelSleeper;
 
 use crate::clocks::interval::{ClockInterval, TickSleep};
-use crate::host::registry::try_timers_fast;
-use crate::host::remote::publish::{publish_earlier, publish_first};
-use crate::host::tick::{asked_last, now, tick_of};
-use crate::time::sleep_queue::SleepQueue;
 use crate::time::sleep_timer::SleepTimer;
 pub use crate::time::{Duration, Instant, error};
 
@@ -295,71 +288,5 @@ impl TickSleep for Sleep {
     fn lateness(duration: Duration) -> Duration {
         let tick = Duration::from_millis(1);
         tick.max(duration.saturating_add(tick) / 63 * 8)
-    }
-}
-
-impl SleepQueue for WheelSleeper {
-    /// A wheel timer needs no slack, because the wheel groups its timers anyway.
-    const HAS_SLACK: bool = false;
-
-    #[inline]
-    fn new() -> Self {
-        // Not pinned: a thread that polls it or moves it takes it to its own wheel, and publishes it there.
-        Self::new(WheelKind::Global)
-    }
-
-    type New = NewWheelSleeper;
-
-    #[inline(always)]
-    fn emplace(slot: &mut MaybeUninit<Self>, new: NewWheelSleeper) -> Emplaced<'_, Self> {
-        Self::emplace(slot, new)
-    }
-
-    #[inline]
-    fn is_queued(&self) -> bool {
-        self.is_queued()
-    }
-
-    #[inline]
-    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
-        self.idle_waker()
-    }
-
-    /// Returns the tick that contains the deadline: the timer fires after the end of that tick.
-    #[inline]
-    fn when(deadline: CoreInstant, _latest: CoreInstant) -> (Tick, Tick) {
-        (now(), tick_of(deadline))
-    }
-
-    /// Starts a new sleep. Its lateness counts from the clock reading that gave its deadline.
-    #[inline(always)]
-    fn start_new<'t>(
-        put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,
-        deadline: CoreInstant,
-        _latest: CoreInstant,
-        waker: Waker,
-    ) -> Result<(), Waker>
-    where
-        Self: 't,
-    {
-        let times = (asked_last(), tick_of(deadline));
-        // Else something that is due before was told already, and a thread comes for that.
-        let Some(timers) = try_timers_fast() else {
-            return Err(waker);
-        };
-        if Self::start_new(put, WheelKind::Global, timers, times, waker)? {
-            publish_first();
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, _latest: CoreInstant) -> bool {
-        try_timers_fast().is_some_and(|timers| self.modify_in_slot(timers, tick_of(deadline)))
-    }
-
-    #[inline]
-    fn publish((now, _): (Tick, Tick)) {
-        publish_earlier(now);
     }
 }

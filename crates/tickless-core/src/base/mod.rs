@@ -43,6 +43,6 @@ pub use self::cpu_base::CpuBase;
 pub use self::expirer::BaseTypes;
 pub use self::frozen::Frozen;
 pub use self::overrun::Overrun;
-pub use self::sleeper::TaskTimer;
+pub use self::sleeper::TimerQueue;
 pub use self::stats::Stats;
 pub use self::timers::Timers;

@@ -102,7 +102,7 @@ impl<P: Platform> Timers<P> {
             _ => BaseGuard::lock_foreign(self, self.base_of(id)),
         };
         // The timer may have moved before the lock was ours.
-        let is_owner = entry.owner() == Owner::Queue(id);
+        let is_owner = entry.belongs_to(id);
         is_owner.then_some(held)
     }
 

@@ -1,18 +1,18 @@
 //! Sleepers, the timers that wake tasks: the common part of exact and coarse sleepers.
-//!
-//! Users call [`TaskTimer`]. [`Hooks`], implemented next to the type of each kind, defines how timers of that kind are
-//! queued.
 
 use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::end::{Dropped, Dropping, End};
+use tickless_link::entry::State;
+use tickless_link::lazy_init::{Stage, Vacant};
 
 use crate::base::guard::BaseGuard;
 use crate::base::timers::Timers;
 use crate::platform::{Platform, ThisCpu};
-
-pub(crate) use self::hooks::Hooks;
+use crate::slots::geometry::Tick;
+use crate::time::{Instant, Monotonic};
+use crate::wheel::cpu_wheel::Now;
 
 /// The text that dumps show in place of a callback for a timer that wakes a task.
 pub const WAKES: &str = "wakes a task";
@@ -20,12 +20,160 @@ pub const WAKES: &str = "wakes a task";
 /// The member of an entry that wakes a task.
 pub(crate) struct Wake;
 
-/// A timer that wakes a task: an exact [`Sleeper`](crate::hrtimer::Sleeper) or a coarse
-/// [`WheelSleeper`](crate::coarse::WheelSleeper).
+/// The queue in which a task waits for a time of the clock `C`: the exact one, whose timers are
+/// [`Sleeper`](crate::hrtimer::Sleeper)s, or the wheel, whose timers are [`WheelSleeper`](crate::coarse::WheelSleeper)s.
+/// The operations are those of such a timer.
 ///
 /// A sleeper has no callback, so no operation on it waits. Operations return the wakers that they remove; the caller
 /// drops these wakers, because dropping a waker may run foreign code.
-pub trait TaskTimer: Hooks {
+///
+/// Starting, restarting and ending a timer each have a fast path and a slow path. The fast path may refuse, and changes
+/// nothing then. Times are given as instants, of which the exact queue reads the earliest and the latest, and as ticks,
+/// which the wheel reads.
+pub trait TimerQueue<C = Monotonic>: Sized {
+    /// True for the exact queue, whose timers may have slack. A wheel groups its timers anyway; the host publishes its
+    /// first one.
+    const IS_EXACT: bool;
+
+    /// The time argument of [`start`](Self::start).
+    type When: Copy;
+
+    /// Makes an idle timer.
+    fn new() -> Self;
+
+    /// Returns the argument of a start that fires between the two instants or, on the wheel, after the end of the
+    /// second tick; the first tick is the one in progress.
+    fn when(times: (Instant<C>, Instant<C>), ticks: (Tick, Tick)) -> Self::When;
+
+    /// Makes and starts a timer in one step, as [`start`](Self::start) would start a [new](Self::new) one, on the fast
+    /// path: if it belongs into the far wheel of the executing CPU or on a wheel that this CPU keeps, and the lock can
+    /// be taken without a call. The timer is made in its final place, with the note and the stage. Returns true if it
+    /// is due before all others on its wheel, so that the thread that expires the wheel has to be notified.
+    ///
+    /// # Errors
+    ///
+    /// The waker, if the fast path is not possible; nothing was done.
+    fn start_new<P: Platform, N, S: Stage>(
+        place: Vacant<'_, N, S, Self>,
+        state: (N, S),
+        timers: &Timers<P>,
+        times: (Instant<C>, Instant<C>),
+        ticks: (impl Now, Tick),
+        waker: Waker,
+    ) -> Result<bool, Waker>;
+
+    /// Moves a queued timer of the executing CPU to another time, on the fast path: if it stays in its bucket and the
+    /// lock can be taken without a call. Returns `false`, and nothing changes, otherwise.
+    ///
+    /// Two threads may move the timer at the same time, or one thread may move it while another fires it. The deadline
+    /// is written under the lock, so each thread sees the result of the previous operation.
+    ///
+    /// # Cost
+    ///
+    /// One lock section of the owner thread, with one comparison and one store to the timer.
+    fn restart_in_place<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        times: (Instant<C>, Instant<C>),
+        tick: Tick,
+    ) -> bool;
+
+    /// Restarts a queued timer and keeps its waker; returns `false` if it is no longer queued.
+    ///
+    /// # Cost
+    ///
+    /// The cost of restarting a queued timer of its kind.
+    fn restart<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, when: Self::When) -> bool;
+
+    /// [Cancels](Self::cancel) the timer and drops it in place, on the fast path: both in one step, if the lock can be
+    /// taken without a call. Returns the waker of the timer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the timer unchanged if this would cost as much as [`end`](Self::end).
+    fn try_end_fast<'v, P: Platform>(
+        living: Dropping<'v, Self>,
+        timers: &Timers<P>,
+    ) -> End<'v, Self, Option<Waker>>;
+
+    /// Returns the waker that an idle timer keeps for its next start; `None` while the timer is queued.
+    ///
+    /// A start replaces this waker by its own.
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
+
+    /// Returns the life-cycle state of the timer.
+    #[doc(hidden)]
+    fn state(&self) -> State;
+
+    /// Returns true if the timer was never on a base.
+    #[doc(hidden)]
+    fn is_unbound(&self) -> bool;
+
+    /// Locks the base of the executing CPU, and makes it the owner of an unbound timer.
+    #[doc(hidden)]
+    fn bind<'a, P: Platform>(
+        self: Pin<&mut Self>,
+        timers: &'a Timers<P>,
+        me: ThisCpu<'a, P>,
+    ) -> BaseGuard<'a, P>;
+
+    /// Returns the waker slot if the timer is in the queue of the locked base that holds nearly all timers; `None` if
+    /// the timer is in another queue.
+    #[doc(hidden)]
+    fn try_waker_fast<'a, P: Platform>(
+        self: Pin<&'a Self>,
+        guard: &'a mut BaseGuard<'_, P>,
+    ) -> Option<&'a mut Option<Waker>>;
+
+    /// Cancels and drops a timer of the locked base, which may be the base of any CPU. Returns the waker of the timer.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_end_fast`](Self::try_end_fast).
+    #[doc(hidden)]
+    fn end_no_rearm<'v, P: Platform>(
+        living: Dropping<'v, Self>,
+        guard: &mut BaseGuard<'_, P>,
+    ) -> End<'v, Self, Option<Waker>>;
+
+    /// Locks the base that owns the timer.
+    #[doc(hidden)]
+    fn lock<'a, P: Platform>(
+        self: Pin<&Self>,
+        timers: &'a Timers<P>,
+        me: Option<ThisCpu<'a, P>>,
+    ) -> BaseGuard<'a, P>;
+
+    /// Returns the waker slot of a timer of the locked base.
+    #[doc(hidden)]
+    fn waker<'a, P: Platform>(
+        self: Pin<&'a Self>,
+        guard: &'a mut BaseGuard<'_, P>,
+    ) -> &'a mut Option<Waker>;
+
+    /// Enqueues a timer of the locked base on the base on which it belongs.
+    #[doc(hidden)]
+    fn enqueue<'a, P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'a, P>,
+        when: Self::When,
+        me: Option<ThisCpu<'a, P>>,
+    );
+
+    /// Dequeues a timer of the locked base if it is queued.
+    #[doc(hidden)]
+    fn dequeue<P: Platform>(
+        self: Pin<&Self>,
+        guard: &mut BaseGuard<'_, P>,
+        me: Option<ThisCpu<'_, P>>,
+    );
+
+    /// Returns true if the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.
+    #[inline]
+    fn is_queued(&self) -> bool {
+        self.state().is_queued()
+    }
+
     /// Starts the timer, or restarts it if it is queued. When the timer fires, it wakes `waker`.
     ///
     /// Returns the previous waker of the timer.
@@ -40,41 +188,29 @@ pub trait TaskTimer: Hooks {
         when: Self::When,
         waker: Waker,
     ) -> Option<Waker> {
-        let me = Self::executing_cpu(timers);
+        let me = timers.platform.this_cpu();
         let mut guard = match me {
             // The lock is taken at once.
             Some(me) if self.as_ref().is_unbound() => self.as_mut().bind(timers, me),
             _ => self.as_ref().lock(timers, me),
         };
         let sleeper = self.as_ref();
-        let queue = sleeper.queue(&guard);
-        let old = sleeper.waker(&mut guard, queue).replace(waker);
-        sleeper.enqueue(&mut guard, queue, when, me);
+        let old = sleeper.waker(&mut guard).replace(waker);
+        sleeper.enqueue(&mut guard, when, me);
         old
-    }
-
-    /// Restarts a queued timer and keeps its waker; returns `false` if it is no longer queued.
-    ///
-    /// # Cost
-    ///
-    /// The cost of restarting a queued timer of its kind.
-    #[inline]
-    fn restart<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, when: Self::When) -> bool {
-        self.requeue(timers, when)
     }
 
     /// Returns true if the timer is queued and would wake the task of `waker`; `None` if it is no longer queued.
     #[inline]
     fn will_wake<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, waker: &Waker) -> Option<bool> {
-        if !self.state().is_queued() {
+        if !self.is_queued() {
             return None;
         }
-        let mut guard = self.lock(timers, Self::executing_cpu(timers));
-        if !self.state().is_queued() {
+        let mut guard = self.lock(timers, timers.platform.this_cpu());
+        if !self.is_queued() {
             return None;
         }
-        let queue = self.queue(&guard);
-        let waits_with = self.waker(&mut guard, queue).as_ref();
+        let waits_with = self.waker(&mut guard).as_ref();
         Some(waits_with.is_some_and(|old| old.will_wake(waker)))
     }
 
@@ -109,15 +245,14 @@ pub trait TaskTimer: Hooks {
         timers: &Timers<P>,
         waker: Waker,
     ) -> Result<Option<Waker>, Waker> {
-        if !self.state().is_queued() {
+        if !self.is_queued() {
             return Err(waker);
         }
-        let mut guard = self.lock(timers, Self::executing_cpu(timers));
-        if !self.state().is_queued() {
+        let mut guard = self.lock(timers, timers.platform.this_cpu());
+        if !self.is_queued() {
             return Err(waker);
         }
-        let queue = self.queue(&guard);
-        Ok(self.waker(&mut guard, queue).replace(waker))
+        Ok(self.waker(&mut guard).replace(waker))
     }
 
     /// Cancels the timer and returns its waker. `None` if it is not queued.
@@ -128,24 +263,9 @@ pub trait TaskTimer: Hooks {
         if self.state().is_idle() {
             return None;
         }
-        let me = Self::executing_cpu(timers);
+        let me = timers.platform.this_cpu();
         let guard = self.lock(timers, me);
         self.cancel_locked(guard, me)
-    }
-
-    /// [Cancels](Self::cancel) the timer and drops it in place, on the fast path: both in one step, if the lock can be
-    /// taken without a call. Returns the waker of the timer.
-    ///
-    /// # Errors
-    ///
-    /// Returns the timer unchanged if the fast path cannot do it.
-    // Always: every caller is a call of its own, and two in a row take a sixth more.
-    #[inline(always)]
-    fn try_end_fast<'v, P: Platform>(
-        living: Dropping<'v, Self>,
-        timers: &Timers<P>,
-    ) -> End<'v, Self, Option<Waker>> {
-        Self::try_end_local(living, timers)
     }
 
     /// Cancels and drops the timer as [`try_end_fast`](Self::try_end_fast) does, on the slow path, which always
@@ -159,7 +279,7 @@ pub trait TaskTimer: Hooks {
         if living.as_ref().state().is_idle() {
             return (None, living.drop_in_place());
         }
-        let me = Self::executing_cpu(timers);
+        let me = timers.platform.this_cpu();
         let mut guard = living.as_ref().lock(timers, me);
         match Self::end_no_rearm(living, &mut guard) {
             Ok(ended) => ended,
@@ -178,101 +298,8 @@ pub trait TaskTimer: Hooks {
         mut guard: BaseGuard<'_, P>,
         me: Option<ThisCpu<'_, P>>,
     ) -> Option<Waker> {
-        let queue = self.queue(&guard);
-        let old = self.waker(&mut guard, queue).take();
-        self.dequeue(&mut guard, queue, me);
+        let old = self.waker(&mut guard).take();
+        self.dequeue(&mut guard, me);
         old
-    }
-}
-
-impl<T: Hooks> TaskTimer for T {}
-
-mod hooks {
-    use core::pin::Pin;
-    use core::task::Waker;
-
-    use tickless_link::end::{Dropping, End};
-    use tickless_link::entry::State;
-
-    use crate::base::guard::BaseGuard;
-    use crate::base::timers::Timers;
-    use crate::platform::{Platform, ThisCpu};
-
-    /// The queue operations of one kind of sleeper.
-    pub trait Hooks: Sized {
-        /// The time argument of `start`.
-        type When: Copy;
-        /// The identity of a queue of a base.
-        type Queue: Copy;
-
-        /// Returns the life-cycle state of the timer.
-        fn state(&self) -> State;
-        /// Returns true if the timer was never on a base.
-        fn is_unbound(&self) -> bool;
-        /// Returns the executing CPU.
-        fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>>;
-        /// Locks the base of the executing CPU, and makes it the owner of an unbound timer.
-        fn bind<'a, P: Platform>(
-            self: Pin<&mut Self>,
-            timers: &'a Timers<P>,
-            me: ThisCpu<'a, P>,
-        ) -> BaseGuard<'a, P>;
-        /// Returns the waker slot if the timer is in the queue of the locked base that holds nearly all timers; `None`
-        /// if the timer is in another queue.
-        fn try_waker_fast<'a, P: Platform>(
-            self: Pin<&'a Self>,
-            guard: &'a mut BaseGuard<'_, P>,
-        ) -> Option<&'a mut Option<Waker>>;
-        /// Cancels and drops a timer of the executing CPU, and returns the waker of the timer.
-        ///
-        /// # Errors
-        ///
-        /// Returns the timer unchanged if this would cost as much as [`lock`](Self::lock) and
-        /// [`dequeue`](Self::dequeue).
-        fn try_end_local<'v, P: Platform>(
-            living: Dropping<'v, Self>,
-            timers: &Timers<P>,
-        ) -> End<'v, Self, Option<Waker>>;
-        /// Cancels and drops a timer of the locked base, which may be the base of any CPU. Returns the waker of the
-        /// timer.
-        ///
-        /// # Errors
-        ///
-        /// As [`try_end_local`](Self::try_end_local).
-        fn end_no_rearm<'v, P: Platform>(
-            living: Dropping<'v, Self>,
-            guard: &mut BaseGuard<'_, P>,
-        ) -> End<'v, Self, Option<Waker>>;
-        /// Locks the base that owns the timer.
-        fn lock<'a, P: Platform>(
-            self: Pin<&Self>,
-            timers: &'a Timers<P>,
-            me: Option<ThisCpu<'a, P>>,
-        ) -> BaseGuard<'a, P>;
-        /// Returns the queue of the locked base that owns the timer.
-        fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> Self::Queue;
-        /// Returns the waker slot of the timer.
-        fn waker<'a, P: Platform>(
-            self: Pin<&'a Self>,
-            guard: &'a mut BaseGuard<'_, P>,
-            queue: Self::Queue,
-        ) -> &'a mut Option<Waker>;
-        /// Enqueues the timer on the base on which it belongs.
-        fn enqueue<'a, P: Platform>(
-            self: Pin<&Self>,
-            guard: &mut BaseGuard<'a, P>,
-            queue: Self::Queue,
-            when: Self::When,
-            me: Option<ThisCpu<'a, P>>,
-        );
-        /// Restarts the timer for another time if it is queued; otherwise returns false.
-        fn requeue<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, when: Self::When) -> bool;
-        /// Dequeues the timer if it is queued.
-        fn dequeue<P: Platform>(
-            self: Pin<&Self>,
-            guard: &mut BaseGuard<'_, P>,
-            queue: Self::Queue,
-            me: Option<ThisCpu<'_, P>>,
-        );
     }
 }

@@ -57,7 +57,7 @@ mod timer;
 pub use self::arm::ArmError;
 pub use self::expire::{Pass, PassEnd};
 pub use self::own::Own;
-pub use self::sleeper::{NewWheelSleeper, WheelSleeper};
+pub use self::sleeper::WheelSleeper;
 pub use self::timer::WheelTimer;
 pub use crate::restart::Restart;
 pub use crate::slots::geometry::Tick;

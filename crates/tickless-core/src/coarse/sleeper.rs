@@ -1,25 +1,25 @@
 //! Coarse timers that wake tasks.
 
 use core::fmt;
-use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
 use tickless_link::emplace;
-use tickless_link::emplace::Emplaced;
 use tickless_link::end::{Dropping, End};
 use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State};
+use tickless_link::lazy_init::{Stage, Vacant};
 
 use crate::base::guard::BaseGuard;
 use crate::base::owner::kind_of;
-use crate::base::sleeper::{Hooks, WAKES, Wake};
+use crate::base::sleeper::{TimerQueue, WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::coarse::modify::Modify;
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
 use crate::slots::geometry::Tick;
 use crate::start_outcome::StartOutcome;
+use crate::time::Instant;
 use crate::wheel::cpu_wheel::Now;
 use crate::wheel::family::{Coarse, ExpiryTick, Timeout, WheelKind};
 
@@ -53,14 +53,6 @@ pub struct WheelSleeper {
     entry: Entry<Coarse, Wake>,
 }
 
-/// The arguments of a sleeper that [`start_new`](WheelSleeper::start_new) makes and starts.
-#[derive(Debug)]
-pub struct NewWheelSleeper {
-    kind: WheelKind,
-    expiry: Tick,
-    waker: Waker,
-}
-
 tickless_link::project_entry!([] WheelSleeper [] entry: Entry<Coarse, Wake>);
 
 impl WheelSleeper {
@@ -72,80 +64,9 @@ impl WheelSleeper {
         }
     }
 
-    /// Returns true if the timer is queued: it was armed, and has neither fired nor been deleted. Lock-free.
-    #[inline]
-    pub fn is_queued(&self) -> bool {
-        self.entry.state().is_queued()
-    }
-
-    /// Moves the timer to another expiry, if the timer waits on a wheel of the executing CPU and can stay in its slot.
-    /// Returns true if the timer was moved; otherwise nothing changes. See
-    /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot).
-    #[inline]
-    pub fn modify_in_slot<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, expiry: Tick) -> bool {
-        timers.modify_in_slot(self.erase(), expiry)
-    }
-
-    /// Makes and starts a sleeper in one step, as [`start`](crate::base::TaskTimer::start) would start it, on the fast
-    /// path: if the executing CPU keeps the timer, and the lock can be taken without a call. `put` stores the sleeper
-    /// in its final place. Returns true if the sleeper is due before all others on its wheel, so that the thread that
-    /// expires the wheel has to be notified.
-    ///
-    /// # Errors
-    ///
-    /// The waker, if the fast path is not possible; `put` was not called, and nothing was done.
-    #[inline(always)]
-    pub fn start_new<'t, P: Platform>(
-        put: impl FnOnce(NewWheelSleeper) -> Pin<&'t mut Self>,
-        kind: WheelKind,
-        timers: &Timers<P>,
-        times: (impl Now, Tick),
-        waker: Waker,
-    ) -> Result<bool, Waker> {
-        let Some(me) = timers.platform.this_cpu_if_known() else {
-            return Err(waker);
-        };
-        timers.start_new(
-            #[inline(always)]
-            |waker| {
-                let expiry = times.1;
-                put(NewWheelSleeper {
-                    kind,
-                    expiry,
-                    waker,
-                })
-                .entry_mut()
-            },
-            kind,
-            me,
-            times,
-            waker,
-        )
-    }
-
-    /// Makes the sleeper that [`start_new`](Self::start_new) starts, in its final place.
-    #[inline(always)]
-    pub fn emplace(slot: &mut MaybeUninit<Self>, new: NewWheelSleeper) -> Emplaced<'_, Self> {
-        let (expiry, waker) = (ExpiryTick::of(new.expiry), Some(new.waker));
-        emplace!(slot => Self {
-            ;
-            entry <- #[inline(always)] |entry| {
-                Entry::emplace(entry, (), new.kind, (), expiry, waker, Wake)
-            },
-        })
-    }
-
     #[inline]
     pub(crate) fn erase(self: Pin<&Self>) -> EntryRef<'_, Coarse> {
         self.entry().erase()
-    }
-
-    /// Returns the waker that an idle sleeper keeps for its next arming; `None` while the sleeper is queued.
-    ///
-    /// An arming replaces this waker by its own.
-    #[inline]
-    pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
-        self.entry_mut().guarded_mut()
     }
 }
 
@@ -158,10 +79,77 @@ impl fmt::Debug for WheelSleeper {
     }
 }
 
-impl Hooks for WheelSleeper {
+impl TimerQueue for WheelSleeper {
+    const IS_EXACT: bool = false;
+
     /// The tick in progress, and the tick that must be over when the timer fires.
     type When = (Tick, Tick);
-    type Queue = WheelKind;
+
+    /// Makes a timer that is not pinned: a CPU that starts it or moves it takes it to its own wheel.
+    #[inline]
+    fn new() -> Self {
+        Self::new(WheelKind::Global)
+    }
+
+    #[inline]
+    fn when(_times: (Instant, Instant), ticks: (Tick, Tick)) -> (Tick, Tick) {
+        ticks
+    }
+
+    #[inline(always)]
+    fn start_new<P: Platform, N, S: Stage>(
+        place: Vacant<'_, N, S, Self>,
+        (note, stage): (N, S),
+        timers: &Timers<P>,
+        _times: (Instant, Instant),
+        ticks: (impl Now, Tick),
+        waker: Waker,
+    ) -> Result<bool, Waker> {
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return Err(waker);
+        };
+        let (kind, expiry) = (WheelKind::Global, ExpiryTick::of(ticks.1));
+        timers.start_new(
+            #[inline(always)]
+            |waker| {
+                let (kept, sleeper) = place.fill(
+                    stage,
+                    #[inline(always)]
+                    |slot| {
+                        emplace!(slot => Self {
+                            ;
+                            entry <- #[inline(always)] |entry| {
+                                Entry::emplace(entry, (), kind, (), expiry, Some(waker), Wake)
+                            },
+                        })
+                    },
+                );
+                *kept = note;
+                sleeper.entry_mut()
+            },
+            kind,
+            me,
+            ticks,
+            waker,
+        )
+    }
+
+    /// Moves a timer that can stay in its slot; see
+    /// [`WheelTimer::modify_in_slot`](crate::coarse::WheelTimer::modify_in_slot).
+    #[inline]
+    fn restart_in_place<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        _times: (Instant, Instant),
+        tick: Tick,
+    ) -> bool {
+        timers.modify_in_slot(self.erase(), tick)
+    }
+
+    #[inline]
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.entry_mut().guarded_mut()
+    }
 
     #[inline]
     fn state(&self) -> State {
@@ -171,11 +159,6 @@ impl Hooks for WheelSleeper {
     #[inline]
     fn is_unbound(&self) -> bool {
         self.entry.owner() == Owner::Unbound
-    }
-
-    #[inline]
-    fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>> {
-        timers.executing_cpu()
     }
 
     #[inline]
@@ -205,7 +188,7 @@ impl Hooks for WheelSleeper {
 
     // Always, as what calls it.
     #[inline(always)]
-    fn try_end_local<'v, P: Platform>(
+    fn try_end_fast<'v, P: Platform>(
         living: Dropping<'v, Self>,
         timers: &Timers<P>,
     ) -> End<'v, Self, Option<Waker>> {
@@ -241,16 +224,11 @@ impl Hooks for WheelSleeper {
     }
 
     #[inline]
-    fn queue<P: Platform>(self: Pin<&Self>, guard: &BaseGuard<'_, P>) -> WheelKind {
-        kind_of(guard, self.erase())
-    }
-
-    #[inline]
     fn waker<'a, P: Platform>(
         self: Pin<&'a Self>,
         guard: &'a mut BaseGuard<'_, P>,
-        kind: WheelKind,
     ) -> &'a mut Option<Waker> {
+        let kind = kind_of(guard, self.erase());
         let buckets = &mut guard.state.wheels[kind as usize].buckets;
         self.entry()
             .guarded(buckets)
@@ -261,16 +239,15 @@ impl Hooks for WheelSleeper {
     fn enqueue<'a, P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'a, P>,
-        kind: WheelKind,
         times: (Tick, Tick),
         me: Option<ThisCpu<'a, P>>,
     ) {
-        let timers = guard.timers;
+        let (timers, kind) = (guard.timers, kind_of(guard, self.erase()));
         timers.modify_locked(guard, self.erase(), kind, times, me);
     }
 
     #[inline]
-    fn requeue<P: Platform>(
+    fn restart<P: Platform>(
         self: Pin<&Self>,
         timers: &Timers<P>,
         (now, expiry): (Tick, Tick),
@@ -282,9 +259,9 @@ impl Hooks for WheelSleeper {
     fn dequeue<P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'_, P>,
-        kind: WheelKind,
         _me: Option<ThisCpu<'_, P>>,
     ) {
+        let kind = kind_of(guard, self.erase());
         guard.timers.unfile(guard, self.erase(), kind);
     }
 }

@@ -65,7 +65,7 @@ mod start;
 pub(crate) mod timer;
 
 pub use self::expire::ExpiryReport;
-pub use self::sleeper::{NewSleeper, Sleeper};
+pub use self::sleeper::Sleeper;
 pub use self::timer::{Expired, HrTimer, Setup, Stage, Start, TimerRef};
 pub use crate::exact::far_wheel::is_far;
 pub use crate::restart::Restart;

@@ -2,26 +2,27 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::task::Waker;
 
 use tickless_link::const_unless_loom;
 use tickless_link::emplace;
-use tickless_link::emplace::Emplaced;
 use tickless_link::end::{Dropping, End};
 use tickless_link::entry::{Always, Entry, EntryRef, Expiry, Member, Owner, State};
+use tickless_link::lazy_init::{Stage, Vacant};
 
 use crate::base::guard::BaseGuard;
-use crate::base::sleeper::{Hooks, WAKES, Wake};
+use crate::base::sleeper::{TimerQueue, WAKES, Wake};
 use crate::base::timers::Timers;
 use crate::exact::family::{ExpiryRange, Firing, Hr, Placement, Tag, Times};
 use crate::hrtimer::timer::{Setup, Start};
 use crate::platform::{Platform, ThisCpu};
 use crate::restart::Restart;
+use crate::slots::geometry::Tick;
 use crate::start_outcome::StartError;
 use crate::time::{ClockId, Deadline, Instant, Monotonic};
 use crate::trace::StartMode;
+use crate::wheel::cpu_wheel::Now;
 
 impl Member<Hr> for Wake {
     /// Waker of the task; `None` once the timer fired (spec SLP-1).
@@ -53,13 +54,6 @@ impl Member<Hr> for Wake {
 pub struct Sleeper<C = Monotonic> {
     entry: Entry<Hr, Wake>,
     clock: PhantomData<fn() -> C>,
-}
-
-/// The arguments of a sleeper that [`start_new`](Sleeper::start_new) makes and starts.
-#[derive(Debug)]
-pub struct NewSleeper {
-    head: ExpiryRange,
-    waker: Waker,
 }
 
 tickless_link::project_entry!([C] Sleeper<C> [C: 'static] entry: Entry<Hr, Wake>);
@@ -96,117 +90,6 @@ impl<C: ClockId> Sleeper<C> {
         setup.leaving_early().tag::<C>(false)
     }
 
-    /// Returns true if the timer is queued: it was started, and has neither fired nor been cancelled. Lock-free.
-    #[inline]
-    pub fn is_queued(&self) -> bool {
-        self.entry.state().is_queued()
-    }
-
-    /// Returns the waker that an idle sleeper keeps for its next start; `None` while the sleeper is queued.
-    ///
-    /// A start replaces this waker by its own.
-    #[inline]
-    pub fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
-        self.entry_mut().guarded_mut()
-    }
-
-    /// Moves a sleeper in the far wheel of the executing CPU to later times, on the fast path. The sleeper stays in its
-    /// bucket, which is due before the new times too. Without slack `earliest` and `latest` are the same. Returns
-    /// `false`, and nothing changes, if the sleeper is not in that wheel or the lock cannot be taken without a call.
-    ///
-    /// Two threads may push the sleeper out at the same time, or one thread may push it out while another fires it. The
-    /// deadline is written under the lock, so each thread sees the result of the previous operation.
-    ///
-    /// # Cost
-    ///
-    /// One lock section of the owner thread, with one comparison and one store to the timer.
-    // Always: without slack, which callers know, it is a third less.
-    #[inline(always)]
-    pub fn push_out<P: Platform>(
-        self: Pin<&Self>,
-        timers: &Timers<P>,
-        earliest: Instant<C>,
-        latest: Instant<C>,
-    ) -> bool {
-        if !Self::tag(Setup::new()).leaves_early() {
-            return false;
-        }
-        let Some(me) = timers.platform.this_cpu_if_known() else {
-            return false;
-        };
-        let Some(mut held) = BaseGuard::try_lock_fast(timers, me) else {
-            return false;
-        };
-        // Behind the stores of the lock: before them, the compiler makes one question of this and the others.
-        let times = (Deadline::plain(earliest), Deadline::plain(latest));
-        let (Some(earliest), Some(latest)) = times else {
-            return false;
-        };
-        // In the far wheel each sleeper leaves the device early.
-        let mode = StartMode::default();
-        timers.push_out(&mut held, self.erase(), (earliest, latest), mode, me)
-    }
-
-    /// Makes and starts a sleeper in one step, as [`start`](crate::base::TaskTimer::start) would start a
-    /// [new](Self::new) one, on the fast path: if the sleeper belongs into the far wheel of the executing CPU, and the
-    /// lock can be taken without a call. The sleeper may fire from `earliest` on and fires no later than `latest`.
-    /// `put` stores the sleeper in its final place.
-    ///
-    /// # Errors
-    ///
-    /// The waker, if the fast path is not possible; `put` was not called.
-    // As `push_out`.
-    #[inline(always)]
-    pub fn start_new<'t, P: Platform>(
-        put: impl FnOnce(NewSleeper) -> Pin<&'t mut Self>,
-        timers: &Timers<P>,
-        earliest: Instant<C>,
-        latest: Instant<C>,
-        waker: Waker,
-    ) -> Result<(), Waker> {
-        let Some(me) = timers.platform.this_cpu_if_known() else {
-            return Err(waker);
-        };
-        if !Self::tag(Setup::new()).may_stand_far() {
-            return Err(waker);
-        }
-        let Some(mut guard) = BaseGuard::try_lock_fast(timers, me) else {
-            return Err(waker);
-        };
-        // As in `push_out`.
-        let times = (Deadline::plain(earliest), Deadline::plain(latest));
-        let (Some(earliest), Some(latest)) = times else {
-            return Err(waker);
-        };
-        let (times, mode) = ((earliest, latest), StartMode::default());
-        let head = ExpiryRange::new(earliest, latest);
-        let Some(place) = timers.far_place(&mut guard, head, mode, me) else {
-            return Err(waker);
-        };
-        let mut sleeper = put(NewSleeper { head, waker });
-        let entry = sleeper.as_mut().entry_mut();
-        if !guard.state.far.file_unbound(entry, place) {
-            // Cannot be: it was just made, and the wheel has the place.
-            let kept = sleeper.idle_waker().and_then(Option::take);
-            return kept.map_or(Ok(()), Err);
-        }
-        guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
-        Ok(())
-    }
-
-    /// Makes the sleeper that [`start_new`](Self::start_new) starts, in its final place.
-    #[inline(always)]
-    pub fn emplace(slot: &mut MaybeUninit<Self>, new: NewSleeper) -> Emplaced<'_, Self> {
-        let (head, waker) = (new.head, Some(new.waker));
-        let tag = Self::tag(Setup::new());
-        emplace!(slot => Self {
-            clock: PhantomData;
-            entry <- #[inline(always)] |entry| {
-                Entry::emplace(entry, Deadline::FOREVER, tag, head, (), waker, Wake)
-            },
-        })
-    }
-
     /// Locks the base of the executing CPU, if the sleeper seems to be in its far wheel and the lock can be taken
     /// without a call.
     #[inline(always)]
@@ -240,10 +123,109 @@ impl<C> fmt::Debug for Sleeper<C> {
     }
 }
 
-impl<C: ClockId> Hooks for Sleeper<C> {
+impl<C: ClockId> TimerQueue<C> for Sleeper<C> {
+    const IS_EXACT: bool = true;
+
     type When = Start<C>;
-    /// No data, because the timer itself names its queue.
-    type Queue = ();
+
+    #[inline]
+    fn new() -> Self {
+        Self::new()
+    }
+
+    #[inline]
+    fn when((earliest, latest): (Instant<C>, Instant<C>), _ticks: (Tick, Tick)) -> Start<C> {
+        Start::at(earliest).slack(latest.saturating_since(earliest))
+    }
+
+    // As `restart_in_place`.
+    #[inline(always)]
+    fn start_new<P: Platform, N, S: Stage>(
+        place: Vacant<'_, N, S, Self>,
+        (note, stage): (N, S),
+        timers: &Timers<P>,
+        (earliest, latest): (Instant<C>, Instant<C>),
+        _ticks: (impl Now, Tick),
+        waker: Waker,
+    ) -> Result<bool, Waker> {
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return Err(waker);
+        };
+        let tag = Self::tag(Setup::new());
+        if !tag.may_stand_far() {
+            return Err(waker);
+        }
+        let Some(mut guard) = BaseGuard::try_lock_fast(timers, me) else {
+            return Err(waker);
+        };
+        // As in `restart_in_place`.
+        let times = (Deadline::plain(earliest), Deadline::plain(latest));
+        let (Some(earliest), Some(latest)) = times else {
+            return Err(waker);
+        };
+        let (times, mode) = ((earliest, latest), StartMode::default());
+        let head = ExpiryRange::new(earliest, latest);
+        let Some(bucket) = timers.far_place(&mut guard, head, mode, me) else {
+            return Err(waker);
+        };
+        let (kept, mut sleeper) = place.fill(
+            stage,
+            #[inline(always)]
+            |slot| {
+                emplace!(slot => Self {
+                    clock: PhantomData;
+                    entry <- #[inline(always)] |entry| {
+                        Entry::emplace(entry, Deadline::FOREVER, tag, head, (), Some(waker), Wake)
+                    },
+                })
+            },
+        );
+        *kept = note;
+        if !guard
+            .state
+            .far
+            .file_unbound(sleeper.as_mut().entry_mut(), bucket)
+        {
+            // Cannot be: it was just made, and the wheel has the place.
+            let kept = sleeper.idle_waker().and_then(Option::take);
+            return kept.map_or(Ok(false), Err);
+        }
+        guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
+        Ok(false)
+    }
+
+    /// Moves a sleeper in the far wheel, whose bucket is due before the new times too.
+    // Always: without slack, which callers know, it is a third less.
+    #[inline(always)]
+    fn restart_in_place<P: Platform>(
+        self: Pin<&Self>,
+        timers: &Timers<P>,
+        (earliest, latest): (Instant<C>, Instant<C>),
+        _tick: Tick,
+    ) -> bool {
+        if !Self::tag(Setup::new()).leaves_early() {
+            return false;
+        }
+        let Some(me) = timers.platform.this_cpu_if_known() else {
+            return false;
+        };
+        let Some(mut held) = BaseGuard::try_lock_fast(timers, me) else {
+            return false;
+        };
+        // Behind the stores of the lock: before them, the compiler makes one question of this and the others.
+        let times = (Deadline::plain(earliest), Deadline::plain(latest));
+        let (Some(earliest), Some(latest)) = times else {
+            return false;
+        };
+        // In the far wheel each sleeper leaves the device early.
+        let mode = StartMode::default();
+        timers.push_out(&mut held, self.erase(), (earliest, latest), mode, me)
+    }
+
+    #[inline]
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.entry_mut().guarded_mut()
+    }
 
     #[inline]
     fn state(&self) -> State {
@@ -253,11 +235,6 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     #[inline]
     fn is_unbound(&self) -> bool {
         self.entry.owner() == Owner::Unbound
-    }
-
-    #[inline]
-    fn executing_cpu<P: Platform>(timers: &Timers<P>) -> Option<ThisCpu<'_, P>> {
-        timers.platform.this_cpu()
     }
 
     #[inline]
@@ -274,7 +251,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
 
     // Always, as what calls it.
     #[inline(always)]
-    fn try_end_local<'v, P: Platform>(
+    fn try_end_fast<'v, P: Platform>(
         living: Dropping<'v, Self>,
         timers: &Timers<P>,
     ) -> End<'v, Self, Option<Waker>> {
@@ -319,13 +296,9 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     }
 
     #[inline]
-    fn queue<P: Platform>(self: Pin<&Self>, _guard: &BaseGuard<'_, P>) {}
-
-    #[inline]
     fn waker<'a, P: Platform>(
         self: Pin<&'a Self>,
         guard: &'a mut BaseGuard<'_, P>,
-        (): (),
     ) -> &'a mut Option<Waker> {
         let entry = self.erase();
         let state = &mut *guard.state;
@@ -342,7 +315,6 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     fn enqueue<'a, P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'a, P>,
-        (): (),
         start: Start<C>,
         me: Option<ThisCpu<'a, P>>,
     ) {
@@ -354,7 +326,7 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     }
 
     #[inline]
-    fn requeue<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) -> bool {
+    fn restart<P: Platform>(self: Pin<&Self>, timers: &Timers<P>, start: Start<C>) -> bool {
         let entry = self.erase();
         if entry.state().is_idle() {
             return false;
@@ -368,7 +340,6 @@ impl<C: ClockId> Hooks for Sleeper<C> {
     fn dequeue<P: Platform>(
         self: Pin<&Self>,
         guard: &mut BaseGuard<'_, P>,
-        (): (),
         me: Option<ThisCpu<'_, P>>,
     ) {
         guard.timers.remove(guard, self.erase(), me);

@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
-use tickless_core::base::TaskTimer;
+use tickless_core::base::TimerQueue;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::{ClockId, Instant, Monotonic};
 

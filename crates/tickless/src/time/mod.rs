@@ -73,7 +73,6 @@ mod instant;
 pub(crate) mod interval;
 pub(crate) mod slack;
 mod sleep;
-pub(crate) mod sleep_queue;
 pub(crate) mod sleep_timer;
 #[cfg(feature = "stream")]
 mod stream;

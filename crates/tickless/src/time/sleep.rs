@@ -2,21 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
-use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tickless_core::hrtimer::{NewSleeper, Sleeper, Start};
-use tickless_core::time::Instant as CoreInstant;
-use tickless_link::emplace::Emplaced;
+use tickless_core::hrtimer::Sleeper;
 
 use super::Instant;
 use super::slack::Slack;
-use super::sleep_queue::SleepQueue;
 use super::sleep_timer::SleepTimer;
-use crate::host::registry::try_timers_fast;
 
 /// Waits until `deadline`.
 ///
@@ -168,62 +163,6 @@ impl Sleep {
     pub(super) fn slack_so_far(&self) -> Slack {
         self.timer.slack()
     }
-}
-
-impl SleepQueue for Sleeper {
-    const HAS_SLACK: bool = true;
-
-    #[inline]
-    fn new() -> Self {
-        Self::new()
-    }
-
-    type New = NewSleeper;
-
-    #[inline(always)]
-    fn emplace(slot: &mut MaybeUninit<Self>, new: NewSleeper) -> Emplaced<'_, Self> {
-        Self::emplace(slot, new)
-    }
-
-    #[inline]
-    fn is_queued(&self) -> bool {
-        self.is_queued()
-    }
-
-    #[inline]
-    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
-        self.idle_waker()
-    }
-
-    #[inline]
-    fn when(deadline: CoreInstant, latest: CoreInstant) -> Start {
-        Start::at(deadline).slack(latest.saturating_since(deadline))
-    }
-
-    #[inline(always)]
-    fn start_new<'t>(
-        put: impl FnOnce(NewSleeper) -> Pin<&'t mut Self>,
-        deadline: CoreInstant,
-        latest: CoreInstant,
-        waker: Waker,
-    ) -> Result<(), Waker>
-    where
-        Self: 't,
-    {
-        match try_timers_fast() {
-            Some(timers) => Self::start_new(put, timers, deadline, latest, waker),
-            None => Err(waker),
-        }
-    }
-
-    #[inline(always)]
-    fn restart_in_place(self: Pin<&Self>, deadline: CoreInstant, latest: CoreInstant) -> bool {
-        try_timers_fast().is_some_and(|timers| self.push_out(timers, deadline, latest))
-    }
-
-    /// Does nothing, because the start wrote the device.
-    #[inline]
-    fn publish(_when: Start) {}
 }
 
 impl Future for Sleep {

@@ -1,6 +1,6 @@
 //! The state machine of a sleep: a future that is ready at a deadline, for every kind of queue.
 //!
-//! A [`SleepTimer`] is a deadline and a [`SleepQueue`]: the exact or the coarse timer that waits. Each operation has
+//! A [`SleepTimer`] is a deadline and a [`TimerQueue`]: the exact or the coarse timer that waits. Each operation has
 //! one fast path and one slow path: [`poll`](SleepTimer::poll) makes and starts a sleep at its final address,
 //! [`reset`](SleepTimer::reset) pushes the sleep out in place, and dropping the sleep removes it from its queue and
 //! destroys it in place.
@@ -10,35 +10,85 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use tickless_core::base::TimerQueue;
+use tickless_core::coarse::Tick;
 use tickless_core::time::{Instant, Span};
-use tickless_link::lazy_init::LazyInit;
+use tickless_link::lazy_init::{LazyInit, Made};
 
 use super::budget;
 use super::slack::{self, Slack};
-use super::sleep_queue::SleepQueue;
 #[cfg(feature = "tokio-test-util")]
 use super::virtual_time::companion;
 use crate::host::clock::CLOCK;
 use crate::host::registry::{timers, try_timers_fast};
+use crate::host::remote::publish::{publish_earlier, publish_first};
 use crate::host::remote::reactor_turn;
 #[cfg(all(debug_assertions, feature = "tokio", not(feature = "tokio-test-util")))]
 use crate::host::thread::check_unfollowed;
 #[cfg(feature = "tokio-test-util")]
 use crate::host::thread::look_at_tokio;
 use crate::host::thread::{is_ahead_fast, shown_now_lower, shown_now_upper};
+use crate::host::tick::{asked_last, now, tick_of};
 use crate::host::{blocked, wake};
 
-mod in_queue;
 #[cfg(feature = "worker")]
 mod on_virtual_clock;
 mod reset;
-mod state;
-mod waker;
 
-use in_queue::{end, latest, queue, start_new};
-use state::{Parts, SleepState, Timer};
-pub(crate) use waker::wakes;
-use waker::{keep, of_task};
+tickless_link::stages! {
+    /// The states of a [`SleepTimer`]. The timer is made where it is pinned, at the first poll or reset.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum SleepState {
+        unmade {
+            /// The timer has a duration and was never polled: the clock was read when the sleep was made and is not
+            /// read again for the first poll. If the deadline is over by then, the timer is started in the past and
+            /// fires at once.
+            Fresh,
+            /// The timer does not exist, because it was never polled or was destroyed: it is not queued.
+            Unmade,
+        }
+        made {
+            /// The timer is not queued, and got another deadline since it was queued last or before it was ever queued.
+            Idle,
+            /// The timer is queued, unless it fired meanwhile.
+            Armed,
+            /// The deadline of the timer has passed, and the poll of a task was ready. The timer keeps the waker of
+            /// this task for a reset.
+            Elapsed,
+            /// The sleep is armed on a virtual clock, unless it fired there meanwhile. The timer of the host is idle,
+            /// and keeps the ticket of the sleep.
+            Virtual,
+        }
+    }
+}
+
+/// A timer with its state and its slack. The slack was set, or was taken from the thread when the timer was queued
+/// first.
+type Timer<T> = LazyInit<Option<Slack>, SleepState, T>;
+
+/// A timer that exists and is armed.
+type Armed<'t, T> = Made<'t, Option<Slack>, SleepState, T>;
+
+/// Parts of a [`Timer`].
+trait Parts<T> {
+    /// Returns the timer if the state is armed.
+    fn armed(self: Pin<&Self>) -> Option<Pin<&T>>;
+
+    /// Returns the slot where the timer keeps a waker for its next start, if the timer exists and is not queued.
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>>;
+}
+
+impl<T: TimerQueue> Parts<T> for Timer<T> {
+    #[inline(always)]
+    fn armed(self: Pin<&Self>) -> Option<Pin<&T>> {
+        self.value().filter(|_| self.stage() == SleepState::Armed)
+    }
+
+    #[inline]
+    fn idle_waker(self: Pin<&mut Self>) -> Option<&mut Option<Waker>> {
+        self.parts().1.and_then(T::idle_waker)
+    }
+}
 
 pin_project! {
     /// A deadline, and a timer that is started for it at the first poll.
@@ -49,7 +99,7 @@ pin_project! {
     #[repr(C)]
     pub(crate) struct SleepTimer<T>
     where
-        T: SleepQueue,
+        T: TimerQueue,
     {
         deadline: Instant,
         #[pin]
@@ -58,7 +108,7 @@ pin_project! {
 
     impl<T> PinnedDrop for SleepTimer<T>
     where
-        T: SleepQueue,
+        T: TimerQueue,
     {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
@@ -73,7 +123,7 @@ pin_project! {
     }
 }
 
-impl<T: SleepQueue> SleepTimer<T> {
+impl<T: TimerQueue> SleepTimer<T> {
     // Always, as all that makes one: what is returned through memory is copied from there.
     #[inline(always)]
     pub(crate) fn until(deadline: Instant) -> Self {
@@ -185,7 +235,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     /// path for another reason.
     #[inline(never)]
     fn arm_new_by_default(self: Pin<&mut Self>, waker: Waker) -> Poll<()> {
-        if T::HAS_SLACK && wake::can_fast_path_with_slack() {
+        if T::IS_EXACT && wake::can_fast_path_with_slack() {
             let slack = self.timer.note().unwrap_or_else(slack::default);
             self.arm_new_with(slack, waker)
         } else {
@@ -196,9 +246,22 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline(always)]
     fn arm_new_with(mut self: Pin<&mut Self>, slack: Slack, waker: Waker) -> Poll<()> {
         let this = self.as_mut().project();
-        let times = (*this.deadline, latest::<T>(slack, *this.deadline));
-        match start_new(this.timer, times, slack, waker) {
-            Ok(()) => Poll::Pending,
+        let deadline = *this.deadline;
+        let times = (deadline, latest::<T>(slack, deadline));
+        let (Some(place), Some(timers)) = (this.timer.vacant(), try_timers_fast()) else {
+            return self.arm(waker);
+        };
+        let state = (Some(slack), SleepState::Armed);
+        // The lateness of a coarse sleep counts from the clock reading that gave its deadline.
+        let ticks = (asked_last(), tick_of(deadline));
+        match T::start_new(place, state, timers, times, ticks, waker) {
+            Ok(is_first) => {
+                // Else something that is due before was told already, and a thread comes for that.
+                if is_first {
+                    publish_first();
+                }
+                Poll::Pending
+            }
             Err(waker) => self.arm(waker),
         }
     }
@@ -211,7 +274,7 @@ impl<T: SleepQueue> SleepTimer<T> {
     #[inline(never)]
     fn poll_armed(mut self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
         let this = self.as_mut().project();
-        let is_exact = !T::HAS_SLACK || *this.timer.note() == Some(Slack::NONE);
+        let is_exact = !T::IS_EXACT || *this.timer.note() == Some(Slack::NONE);
         if is_exact
             && wake::can_wait_fast()
             && let Some(timer) = this.timer.as_ref().armed()
@@ -257,7 +320,7 @@ impl<T: SleepQueue> SleepTimer<T> {
                 {
                     let now = shown_now_lower();
                     if now < *this.deadline && wakes(timer, context) {
-                        if T::HAS_SLACK && *this.timer.note() != Some(Slack::NONE) {
+                        if T::IS_EXACT && *this.timer.note() != Some(Slack::NONE) {
                             reactor_turn::take_along_soon(now);
                         }
                         return Poll::Pending;
@@ -307,4 +370,135 @@ fn is_over_slow(deadline: Instant) -> bool {
 #[inline]
 fn is_over(deadline: Instant) -> bool {
     shown_now_lower() >= deadline
+}
+
+/// Queues a timer, or moves it if it is queued, so that it wakes `waker`. Returns the previous waker of the timer.
+#[inline(never)]
+fn queue<T: TimerQueue>(
+    timer: Pin<&mut Timer<T>>,
+    deadline: Instant,
+    waker: Waker,
+) -> Option<Waker> {
+    let (slack, made) = timer.make(SleepState::Idle, T::new);
+    let slack = if T::IS_EXACT {
+        *slack.get_or_insert_with(slack::default)
+    } else {
+        Slack::NONE
+    };
+    let (when, now) = when::<T>(deadline, slack);
+    let old = made.start(timers(), when, waker);
+    publish::<T>(now);
+    old
+}
+
+/// Returns the argument of a start that fires at `deadline` or within `slack`, and the tick in progress if the timer is
+/// coarse.
+#[inline]
+fn when<T: TimerQueue>(deadline: Instant, slack: Slack) -> (T::When, Tick) {
+    let now = if T::IS_EXACT { Tick(0) } else { now() };
+    let times = (deadline, latest::<T>(slack, deadline));
+    (T::when(times, (now, tick_of(deadline))), now)
+}
+
+/// Ensures that a thread fires a timer in time that was started in the tick `now`. The start of an exact timer wrote the
+/// device.
+#[inline]
+fn publish<T: TimerQueue>(now: Tick) {
+    if !T::IS_EXACT {
+        publish_earlier(now);
+    }
+}
+
+/// Returns the latest time for a timer with `slack`.
+#[inline]
+fn latest<T: TimerQueue>(slack: Slack, deadline: Instant) -> Instant {
+    if T::IS_EXACT && !slack.is_none() {
+        wake::note_slack();
+        slack.latest(deadline)
+    } else {
+        deadline
+    }
+}
+
+/// Moves a timer and keeps its waker. Returns `false`, and changes nothing, if the timer is not queued any more.
+#[inline(never)]
+fn restart<T: TimerQueue>(timer: Pin<&T>, deadline: Instant, slack: Slack) -> bool {
+    let (when, now) = when::<T>(deadline, slack);
+    let is_queued = timer.restart(timers(), when);
+    if is_queued {
+        publish::<T>(now);
+    }
+    is_queued
+}
+
+/// Restarts a queued timer in place, on the fast path. Returns `false`, and changes nothing, otherwise.
+#[inline(always)]
+fn restart_in_place<T: TimerQueue>(timer: Pin<&T>, deadline: Instant, latest: Instant) -> bool {
+    let Some(timers) = try_timers_fast() else {
+        return false;
+    };
+    timer.restart_in_place(timers, (deadline, latest), tick_of(deadline))
+}
+
+/// Cancels an armed timer and drops it in place.
+#[inline(never)]
+fn end<T: TimerQueue>(armed: Armed<'_, T>) {
+    // What is rare is a call at the end, so that no register is saved for it.
+    let ended = armed.end(
+        SleepState::Unmade,
+        #[inline(always)]
+        |timer| match try_timers_fast() {
+            Some(timers) => T::try_end_fast(timer, timers),
+            None => Err(timer),
+        },
+    );
+    match ended {
+        // Dropped here, after every lock was released: it may run foreign code.
+        Ok(waker) => drop(waker),
+        Err(armed) => end_slow(armed),
+    }
+}
+
+#[inline(never)]
+fn end_slow<T: TimerQueue>(armed: Armed<'_, T>) {
+    let ended = armed.end(
+        SleepState::Unmade,
+        #[inline(always)]
+        |timer| Ok(T::end(timer, timers())),
+    );
+    drop(ended);
+}
+
+/// Returns a waker of the task of `waker`: `kept` if it wakes this task, or else a clone.
+#[inline]
+fn of_task(kept: Option<Waker>, waker: &Waker) -> Waker {
+    let kept = kept.filter(|kept| kept.will_wake(waker));
+    kept.unwrap_or_else(|| waker.clone())
+}
+
+/// Stores a waker of the task of `waker` in a timer that is not queued; `old` is the previous waker, if the timer was
+/// still queued.
+#[inline]
+fn keep<T: TimerQueue>(timer: Pin<&mut Timer<T>>, old: Option<Waker>, waker: &Waker) {
+    if let Some(kept) = timer.idle_waker() {
+        let old = old.or_else(|| kept.take());
+        *kept = old.filter(|old| old.will_wake(waker));
+        if kept.is_none() {
+            *kept = Some(waker.clone());
+        }
+    }
+}
+
+/// Ensures that the timer wakes the task of `context`; returns `false` if the timer fired meanwhile.
+pub(crate) fn wakes<C, T: TimerQueue<C>>(timer: Pin<&T>, context: &Context<'_>) -> bool {
+    if timer.try_wakes_fast(timers(), context.waker()) {
+        return true;
+    }
+    match timer.will_wake(timers(), context.waker()) {
+        Some(true) => true,
+        // Cloned without a lock: it is foreign code. Should the timer fire meanwhile, it wakes the old task, which is
+        // no loss: this poll finds it fired.
+        Some(false) => timer.set_waker(timers(), context.waker().clone()).is_ok(),
+        None => false,
+    }
 }

@@ -9,9 +9,10 @@ use std::task::Wake;
 use crate::base::model::{
     Count, LATE, Machine, NOW, TWO, at, be, explore, machine_at, on, pending,
 };
-use crate::base::sleeper::TaskTimer;
+use crate::base::sleeper::TimerQueue;
 use crate::cpu::CpuId;
 use crate::hrtimer::Sleeper;
+use crate::slots::geometry::Tick;
 use crate::time::Instant;
 
 /// A task that counts its wake-ups.
@@ -120,7 +121,9 @@ fn a_sleeper_is_pushed_out_in_its_bucket_against_its_firing() {
         let (sleeper, woken) = asleep(&machine);
         let owner = on(&machine, Some(0), move |timers| {
             let later = Instant::from_nanos(2 * LATE);
-            let is_out = sleeper.as_ref().push_out(timers, later, later);
+            let is_out = sleeper
+                .as_ref()
+                .restart_in_place(timers, (later, later), Tick(0));
             (is_out, sleeper)
         });
         be(Some(1));

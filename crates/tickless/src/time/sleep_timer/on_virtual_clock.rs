@@ -5,26 +5,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use tickless_core::base::TimerQueue;
 use tickless_core::time::Instant;
 
-use super::super::sleep_queue::SleepQueue;
 use super::super::virtual_time::ticket::{self, Ticket, Waits};
 use super::super::virtual_time::{self, FAR};
-use super::state::{Parts, SleepState, Timer};
-use super::{SleepTimer, is_over};
+use super::{Parts, SleepState, SleepTimer, Timer, is_over};
 use crate::host::registry::timers;
 use crate::host::thread::shown_now_lower;
 use crate::host::wake;
 
 /// Returns the ticket of a timer that waits for a virtual clock.
-pub(super) fn ticket<T: SleepQueue>(timer: Pin<&mut Timer<T>>) -> Option<Arc<Ticket>> {
+pub(super) fn ticket<T: TimerQueue>(timer: Pin<&mut Timer<T>>) -> Option<Arc<Ticket>> {
     if timer.stage() != SleepState::Virtual {
         return None;
     }
     ticket::find(timer.idle_waker()?.as_ref()?)
 }
 
-impl<T: SleepQueue> SleepTimer<T> {
+impl<T: TimerQueue> SleepTimer<T> {
     /// Arms a timer that is not queued on the virtual clock of this thread, unless the clock has passed the deadline.
     #[cold]
     #[inline(never)]

@@ -3,30 +3,28 @@
 
 use std::pin::Pin;
 
+use tickless_core::base::TimerQueue;
 use tickless_core::time::Instant;
 
 use super::super::slack::Slack;
-use super::super::sleep_queue::SleepQueue;
 #[cfg(feature = "tokio-test-util")]
 use super::super::virtual_time::companion;
-use super::in_queue::{latest, queue, restart};
 #[cfg(feature = "worker")]
 use super::on_virtual_clock;
-use super::state::{Parts, SleepState};
-use super::{SleepTimer, is_over};
+use super::{Parts, SleepState, SleepTimer, is_over, latest, queue, restart, restart_in_place};
 use crate::host::thread::note_pushed_out;
 use crate::host::wake;
 
-impl<T: SleepQueue> SleepTimer<T> {
+impl<T: TimerQueue> SleepTimer<T> {
     #[inline]
     pub(crate) fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         #[cfg(feature = "tokio-test-util")]
         companion::reset(std::ptr::from_ref(&*self).addr(), deadline);
         let this = self.as_mut().project();
-        let is_exact = !T::HAS_SLACK || *this.timer.note() == Some(Slack::NONE);
+        let is_exact = !T::IS_EXACT || *this.timer.note() == Some(Slack::NONE);
         if is_exact
             && let Some(timer) = this.timer.as_ref().armed()
-            && timer.restart_in_place(deadline, deadline)
+            && restart_in_place(timer, deadline, deadline)
         {
             *this.deadline = deadline;
             note_pushed_out(this.deadline);
@@ -43,8 +41,8 @@ impl<T: SleepQueue> SleepTimer<T> {
         let slack = this.timer.note().unwrap_or(Slack::NONE);
         if let Some(timer) = this.timer.as_ref().armed() {
             // The caller tried this for an exact one.
-            let has_slack = T::HAS_SLACK && !slack.is_none();
-            if has_slack && timer.restart_in_place(deadline, latest::<T>(slack, deadline)) {
+            let has_slack = T::IS_EXACT && !slack.is_none();
+            if has_slack && restart_in_place(timer, deadline, latest::<T>(slack, deadline)) {
                 return;
             }
         }

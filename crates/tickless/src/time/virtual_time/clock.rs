@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use tickless_core::base::TaskTimer;
+use tickless_core::base::TimerQueue;
 use tickless_core::hrtimer::{Sleeper, Start};
 use tickless_core::time::Instant;
 
