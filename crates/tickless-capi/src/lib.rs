@@ -7,7 +7,7 @@
 //! The mechanism: each object belongs to one thread. A thread makes a loop or a worker, and owns the timers that it
 //! initialises. While the library takes a turn, an expired timer is only put into a list of due timers (`place`). Its
 //! callback is called after the turn, when the library no longer uses the timer, so a callback may do anything to its
-//! own timer and to all others. Each function first checks that its structure belongs to this thread (`structure`), and
+//! own timer and to all others. Each function first checks that its structure belongs to this thread (`verbs`), and
 //! otherwise returns a negative number of `errno.h`.
 //!
 //! `include/tickless.h` documents the functions for C programmers; `tests/header.rs` compares this header with the
@@ -15,7 +15,7 @@
 //!
 //! # Ground rules
 //!
-//! - A `head::Head` is initialised on the thread that uses it. Other threads read only its two atomic words.
+//! - A `structure::Structure` is initialised on the thread that uses it. Other threads read only its two atomic words.
 //! - A `place::ThreadPlace` is reached through a thread-local of its thread. A pointer that C passes is compared with
 //!   it and never dereferenced. [`worker::tickless_worker_unpark`] is the exception.
 //! - No panic crosses the boundary (`errno::answer`).
@@ -32,11 +32,7 @@ mod errno;
 pub mod event_loop;
 mod handshake;
 #[cfg(not(loom))]
-mod head;
-#[cfg(not(loom))]
 pub mod main_thread;
-#[cfg(not(loom))]
-mod operations;
 #[cfg(not(loom))]
 mod place;
 #[cfg(not(loom))]

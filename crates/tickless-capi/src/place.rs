@@ -15,8 +15,8 @@
 //!
 //! # Invariant
 //!
-//! **Listed**: a head in the list of its place is initialised, and leaves the list before its memory is freed:
-//! `tickless_timer_destroy` and its siblings unlink the head, and the caller promises to call them before it frees the
+//! **Listed**: a structure in the list of its place is initialised, and leaves the list before its memory is freed:
+//! `tickless_timer_destroy` and its siblings unlink the structure, and the caller promises to call them before it frees the
 //! memory. Only the thread of the place touches the list.
 
 use std::cell::Cell;
@@ -28,9 +28,9 @@ use tickless::{Driver, Turn, Unparker, Worker};
 
 use crate::clock::put;
 use crate::errno::{Errno, answer, counted};
-use crate::head::{Head, State};
 use crate::main_thread;
 use crate::registry::Registry;
+use crate::structure::{State, Structure};
 use crate::thread_key::ThreadKey;
 
 /// The object that runs a thread's timers.
@@ -53,10 +53,10 @@ pub(crate) struct ThreadPlace {
     /// The number of timers that are queued or due.
     pending: Cell<usize>,
     /// The first and last timer of the list of due timers.
-    first: Cell<*const Head>,
-    last: Cell<*const Head>,
+    first: Cell<*const Structure>,
+    last: Cell<*const Structure>,
     /// The timer whose callback is running, unless the callback has destroyed it.
-    running: Cell<*const Head>,
+    running: Cell<*const Structure>,
     /// True while the thread takes a turn.
     turning: Cell<bool>,
     /// True if the end of the thread was announced.
@@ -267,8 +267,8 @@ pub(crate) fn free<T>(handle: *const T) -> Result<c_int, Errno> {
 ///
 /// # Safety
 ///
-/// If `number` is the number of this thread's place, `head` is initialised.
-pub(crate) unsafe fn expired(head: *const Head, number: u64) {
+/// If `number` is the number of this thread's place, `structure` is initialised.
+pub(crate) unsafe fn expired(structure: *const Structure, number: u64) {
     // SAFETY: as in `AtWork::here`; the turn that calls this is at work.
     let place = unsafe { this_thread().place.get().as_ref() };
     // Otherwise the thread of the timer is gone, and the memory may be, too.
@@ -276,8 +276,8 @@ pub(crate) unsafe fn expired(head: *const Head, number: u64) {
         && place.number == number
     {
         // SAFETY: the caller says so.
-        let head = unsafe { &*head };
-        place.file(head);
+        let structure = unsafe { &*structure };
+        place.file(structure);
     }
 }
 
@@ -324,17 +324,17 @@ impl ThreadPlace {
         };
         let first = self.first.get();
         // SAFETY: null, or listed.
-        let Some(head) = (unsafe { first.as_ref() }) else {
+        let Some(structure) = (unsafe { first.as_ref() }) else {
             return false;
         };
-        self.unlink(head);
-        self.settle(head, State::Idle);
-        let (callback, structure, argument) = head.call();
+        self.unlink(structure);
+        self.settle(structure, State::Idle);
+        let (callback, pointer, argument) = structure.call();
         self.running.set(first);
         drop(at_work);
         // The structure may be gone behind this.
         // SAFETY: the caller of the initialisation promised that it can be called with these two.
-        unsafe { callback(structure, argument) };
+        unsafe { callback(pointer, argument) };
         self.running.set(ptr::null());
         true
     }
@@ -357,12 +357,12 @@ impl ThreadPlace {
     }
 
     /// Cancels a timer that is being destroyed, and removes it from the registry.
-    pub(crate) fn dismiss(&self, head: &Head) {
-        self.take_back(head);
-        if self.is_running(head) {
+    pub(crate) fn dismiss(&self, structure: &Structure) {
+        self.take_back(structure);
+        if self.is_running(structure) {
             self.running.set(ptr::null());
         }
-        self.known.forget(ptr::from_ref(head).addr());
+        self.known.forget(ptr::from_ref(structure).addr());
     }
 
     /// Cancels all timers. Those that are idle keep their memory as it is, which the program may have freed.
@@ -372,54 +372,53 @@ impl ThreadPlace {
         }
         self.known.for_each(|address| {
             // SAFETY: initialised, and the caller of the initialisation promised that the memory stays.
-            if let Some(head) = unsafe { Head::still_at(address, self.number) } {
-                self.take_back(head);
+            if let Some(structure) = unsafe { Structure::still_at(address, self.number) } {
+                self.take_back(structure);
             }
         });
     }
 
     /// Returns true if the callback of this timer is running.
-    pub(crate) fn is_running(&self, head: &Head) -> bool {
-        ptr::eq(self.running.get(), head)
+    pub(crate) fn is_running(&self, structure: &Structure) -> bool {
+        ptr::eq(self.running.get(), structure)
     }
 
     /// Starts a timer. Returns true if the timer was pending.
-    pub(crate) fn start(&self, head: &Head, deadline: u64) -> bool {
-        let before = head.state.get();
+    pub(crate) fn start(&self, structure: &Structure, deadline: u64) -> bool {
+        let before = structure.state.get();
         if before == State::Due {
-            self.unlink_changed(head);
+            self.unlink_changed(structure);
         }
-        head.deadline.set(deadline);
+        structure.deadline.set(deadline);
         if before != State::Queued {
-            self.settle(head, State::Queued);
+            self.settle(structure, State::Queued);
         }
-        head.operations().start(deadline, head.slack.get());
+        structure.timer().start(deadline, structure.slack.get());
         before != State::Idle
     }
 
     /// Cancels a timer. Returns true if the timer was pending.
-    pub(crate) fn take_back(&self, head: &Head) -> bool {
-        let before = head.state.get();
+    pub(crate) fn take_back(&self, structure: &Structure) -> bool {
+        let before = structure.state.get();
         match before {
             State::Idle => {}
-            State::Due => self.unlink_changed(head),
-            State::Queued => head.operations().cancel(),
+            State::Due => self.unlink_changed(structure),
+            State::Queued => structure.timer().cancel(),
         }
-        self.settle(head, State::Idle);
+        self.settle(structure, State::Idle);
         before != State::Idle
     }
 
     /// Puts an expired timer at the end of the list of due timers.
-    fn file(&self, head: &Head) {
-        self.settle(head, State::Due);
-        let last = self.last.replace(head);
-        let tail = head.tail();
-        tail.previous.set(last);
-        tail.next.set(ptr::null());
+    fn file(&self, structure: &Structure) {
+        self.settle(structure, State::Due);
+        let last = self.last.replace(structure);
+        structure.previous.set(last);
+        structure.next.set(ptr::null());
         // SAFETY: null, or listed.
         match unsafe { last.as_ref() } {
-            Some(last) => last.tail().next.set(head),
-            None => self.first.set(head),
+            Some(last) => last.next.set(structure),
+            None => self.first.set(structure),
         }
     }
 
@@ -427,33 +426,33 @@ impl ThreadPlace {
     /// because otherwise each start and each cancel would save six registers.
     #[cold]
     #[inline(never)]
-    fn unlink_changed(&self, head: &Head) {
-        self.unlink(head);
+    fn unlink_changed(&self, structure: &Structure) {
+        self.unlink(structure);
     }
 
     /// Removes a due timer from the list.
-    fn unlink(&self, head: &Head) {
-        let (previous, next) = (head.tail().previous.get(), head.tail().next.get());
+    fn unlink(&self, structure: &Structure) {
+        let (previous, next) = (structure.previous.get(), structure.next.get());
         // SAFETY: null, or listed.
         match unsafe { previous.as_ref() } {
-            Some(previous) => previous.tail().next.set(next),
+            Some(previous) => previous.next.set(next),
             None => self.first.set(next),
         }
         // SAFETY: null, or listed.
         match unsafe { next.as_ref() } {
-            Some(next) => next.tail().previous.set(previous),
+            Some(next) => next.previous.set(previous),
             None => self.last.set(previous),
         }
     }
 
     /// Changes the state of a timer, and updates the number of pending timers.
-    fn settle(&self, head: &Head, state: State) {
-        let was_pending = head.state.replace(state) != State::Idle;
+    fn settle(&self, structure: &Structure, state: State) {
+        let was_pending = structure.state.replace(state) != State::Idle;
         let pending = self.pending.get() + usize::from(state != State::Idle);
         self.pending.set(pending - usize::from(was_pending));
         #[cfg(debug_assertions)]
         self.known
-            .set_pending(ptr::from_ref(head).addr(), state != State::Idle);
+            .set_pending(ptr::from_ref(structure).addr(), state != State::Idle);
     }
 }
 
@@ -463,12 +462,12 @@ mod tests {
 
     use super::{AtWork, expired};
     use crate::event_loop::{tickless_loop_free, tickless_loop_new};
-    use crate::head::State;
-    use crate::structure::find;
+    use crate::structure::State;
     use crate::timer::{
         Timer, tickless_timer_cancel, tickless_timer_destroy, tickless_timer_init,
         tickless_timer_start,
     };
+    use crate::verbs::find;
 
     /// # Safety
     ///
@@ -490,11 +489,11 @@ mod tests {
             assert_eq!(tickless_timer_init(timer, Some(ignore), ptr::null_mut()), 0);
             assert_eq!(tickless_timer_start(timer, 1 << 60), 0);
             let found = find(timer.cast_const()).unwrap();
-            let (head, number) = (found.head, found.place.number);
-            expired(head, number + 1);
-            assert_eq!(head.state.get(), State::Queued);
-            expired(head, number);
-            assert_eq!(head.state.get(), State::Due);
+            let (structure, number) = (found.structure, found.place.number);
+            expired(structure, number + 1);
+            assert_eq!(structure.state.get(), State::Queued);
+            expired(structure, number);
+            assert_eq!(structure.state.get(), State::Due);
             drop(found);
             assert_eq!(tickless_timer_cancel(timer), 1);
             assert_eq!(tickless_timer_destroy(timer), 0);

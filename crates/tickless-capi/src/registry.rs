@@ -24,7 +24,7 @@ use crate::errno::Errno;
 pub(crate) struct Registry {
     known: RefCell<Table>,
     #[cfg(debug_assertions)]
-    details: RefCell<std::collections::HashMap<usize, debug::Structure>>,
+    details: RefCell<std::collections::HashMap<usize, debug::Known>>,
 }
 
 impl Registry {
@@ -34,7 +34,7 @@ impl Registry {
         let is_new = self.known.borrow_mut().insert(address)?;
         #[cfg(debug_assertions)]
         if is_new {
-            let structure = debug::Structure::new(magic);
+            let structure = debug::Known::new(magic);
             self.details.borrow_mut().insert(address, structure);
         } else if let Some(structure) = self.details.borrow().get(&address) {
             structure.report_again(address);
@@ -226,16 +226,16 @@ mod debug {
 
     use std::backtrace::Backtrace;
     use std::ptr;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::Ordering;
 
     #[derive(Debug)]
-    pub(super) struct Structure {
+    pub(super) struct Known {
         magic: u64,
         initialised: Backtrace,
         pub(super) is_pending: bool,
     }
 
-    impl Structure {
+    impl Known {
         pub(super) fn new(magic: u64) -> Self {
             Self {
                 magic,
@@ -259,7 +259,9 @@ mod debug {
             }
             // SAFETY: the caller of the initialisation promised that the memory stays until the structure is destroyed.
             // Should it be gone, the process ends here, which is what a debug build is to do.
-            let word = unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(address) };
+            let word = unsafe {
+                &(*ptr::with_exposed_provenance::<crate::structure::Structure>(address)).magic
+            };
             // Relaxed: pairs with nothing. The thread of the timer wrote it.
             if word.load(Ordering::Relaxed) != self.magic {
                 eprintln!(

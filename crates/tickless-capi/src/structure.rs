@@ -1,223 +1,168 @@
-//! The initialisation and destruction of C structures, and the check that a pointer from C is a timer of this thread.
+//! The C structure of exact and coarse timers, the proof that a pointer from C is one, and the operations of its timer.
 //!
 //! # Invariant
 //!
-//! **Magic**: see [`head`](crate::head). `initialise` writes the magic word, and `destroy` removes it.
+//! **Magic**: if the magic word of a structure is the constant of its kind mixed with its own address, the structure
+//! was initialised at this address and was not destroyed afterwards. A structure that was copied, moved, or never
+//! initialised has another word.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::c_void;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::errno::{Errno, answer};
-use crate::head::{Head, RawCallback, State, Tail, Tails, magic_at};
-use crate::operations::Operations;
-use crate::place::{AtWork, ThreadPlace, expired};
+use tickless::hrtimer::{ClockId, Expired, HrTimer, Instant, Monotonic, Restart, Span, Start};
+use tickless::wheel::{Timeout, WheelTimer};
 
-/// A timer, followed by the data that it needs when it fires. The order matters, because the timer shares cache lines
-/// with the head.
+/// A callback of the C program, which gets one of the structures and its argument. If the callback throws an exception,
+/// the call fails with an error or the process ends; the behaviour is not undefined.
+pub(crate) type RawCallback = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
+
+/// The state of a timer, from its start to its callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The timer is in no queue and in no list.
+    Idle,
+    /// The timer is in a queue of the library.
+    Queued,
+    /// The structure is in the list of due timers of its thread, and its callback will be called.
+    Due,
+}
+
+/// The constants of the two kinds of structures.
+pub(crate) const MAGIC_OF_TIMERS: u64 = 0x7469_636b_6c65_7373;
+pub(crate) const MAGIC_OF_TIMEOUTS: u64 = 0x636f_6172_7365_7469;
+
+/// Returns the magic word of a structure at `address`, of the kind with the constant `magic`.
+pub(crate) fn magic_at(magic: u64, address: usize) -> u64 {
+    magic ^ (address as u64).rotate_left(20)
+}
+
+/// The fields of a C structure, whatever its kind; its timer follows. The fields that a start touches are the last, next
+/// to those of the timer.
+#[derive(Debug)]
 #[repr(C)]
-struct Tailed<T> {
-    timer: T,
-    tail: Tail,
-}
-
-impl<T> Tailed<T> {
-    fn timer(self: Pin<&Self>) -> Pin<&T> {
-        // SAFETY: the timer moves no more than that which it stands in, and is dropped with it.
-        unsafe { self.map_unchecked(|tailed| &tailed.timer) }
-    }
-}
-
-impl<T: Operations> Operations for Tailed<T> {
-    #[inline]
-    fn start(self: Pin<&Self>, deadline: u64, slack: u64) {
-        self.timer().start(deadline, slack);
-    }
-
-    #[inline]
-    fn cancel(self: Pin<&Self>) {
-        self.timer().cancel();
-    }
-}
-
-impl<T: Operations> Tails for Tailed<T> {
-    fn tail(&self) -> &Tail {
-        &self.tail
-    }
-}
-
-/// A structure of C: a head, followed by a timer.
-#[repr(C)]
-struct Body<T> {
-    head: Head,
-    timer: Tailed<T>,
-}
-
-/// A C structure that holds a timer.
-pub(crate) trait Structure {
-    const MAGIC: u64;
-}
-
-/// The address of a head, which the closure of a timer keeps for its thread.
-struct Address(*const Head);
-
-// SAFETY: it is followed on the thread of its place alone, see `expired`.
-unsafe impl Send for Address {}
-
-/// The data that a timer's closure uses to report its expiry.
-pub(crate) struct Alarm {
-    address: Address,
-    number: u64,
-}
-
-impl Alarm {
-    pub(crate) fn ring(&self) {
-        // SAFETY: the timer that calls this stands in the structure.
-        unsafe { expired(self.address.0, self.number) };
-    }
-}
-
-/// The parameters of a structure's initialisation.
-pub(crate) struct Wanted {
+pub(crate) struct Structure {
     pub(crate) callback: RawCallback,
     pub(crate) argument: *mut c_void,
-    pub(crate) slack: u64,
+    /// The neighbours in the list of due timers; not valid for a timer that is not in the list.
+    pub(crate) previous: Cell<*const Self>,
+    pub(crate) next: Cell<*const Self>,
+    /// The magic word, which depends on the kind and the address of the structure.
+    pub(crate) magic: AtomicU64,
+    /// The number of the [`ThreadPlace`](crate::place::ThreadPlace) to which the structure belongs.
+    pub(crate) place: AtomicU64,
+    /// The timer that follows.
+    pub(crate) timer: *mut dyn Operations,
+    /// The deadline of the last start.
+    pub(crate) deadline: Cell<u64>,
+    /// The delay of the last start, if the timer was started with a delay.
+    pub(crate) delay: Cell<Option<Delay>>,
+    pub(crate) slack: Cell<u64>,
+    pub(crate) state: Cell<State>,
+    /// The clock on which a delay is measured. Delays on the time of day are refused, because that clock can be set.
     pub(crate) clock: tickless::hrtimer::Clock,
 }
 
-/// Initialises the structure at `pointer` with the timer that `make` makes.
-///
-/// # Safety
-///
-/// `pointer` is null, or the memory of a whole `S` that may be written.
-pub(crate) unsafe fn initialise<S: Structure, T: Operations + 'static>(
-    pointer: *mut S,
-    wanted: &Wanted,
-    make: impl FnOnce(Alarm) -> T,
-) -> Result<c_int, Errno> {
-    const {
-        assert!(size_of::<Body<T>>() <= size_of::<S>());
-        assert!(align_of::<Body<T>>() <= align_of::<S>());
+/// A delay in nanoseconds. An `Option` of it needs no more memory than a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delay(NonZeroU64);
+
+impl Delay {
+    /// Creates the delay of `nanos` nanoseconds. `u64::MAX` becomes one less; no clock shows so long a time.
+    pub(crate) fn new(nanos: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
-    if pointer.is_null() || !pointer.is_aligned() {
-        return Err(Errno::INVAL);
+
+    pub(crate) fn nanos(self) -> u64 {
+        self.0.get() - 1
     }
-    let at_work = AtWork::begin()?;
-    let place = at_work.here()?;
-    let magic = magic_at(S::MAGIC, pointer.expose_provenance());
-    place.admit(pointer.addr(), magic)?;
-    let body = pointer.cast::<MaybeUninit<Body<T>>>().cast::<Body<T>>();
-    // SAFETY: in the bounds of the structure, as asserted above.
-    let timer = unsafe { &raw mut (*body).timer };
-    let head = Head {
-        magic: AtomicU64::new(magic),
-        place: AtomicU64::new(place.number),
-        operations: timer as *mut dyn Tails,
-        deadline: Cell::new(0),
-        delay: Cell::new(None),
-        slack: Cell::new(wanted.slack),
-        state: Cell::new(State::Idle),
-        clock: wanted.clock,
-    };
-    let tail = Tail {
-        callback: wanted.callback,
-        argument: wanted.argument,
-        previous: Cell::new(ptr::null()),
-        next: Cell::new(ptr::null()),
-    };
-    let alarm = Alarm {
-        address: Address(body.cast()),
-        number: place.number,
-    };
-    let timer = Tailed {
-        timer: make(alarm),
-        tail,
-    };
-    // SAFETY: neither null nor misaligned, and large enough; the caller says the rest.
-    unsafe { body.write(Body { head, timer }) };
-    Ok(0)
 }
 
-/// A timer of this thread, for as long as the call is at work.
-pub(crate) struct Found<'a> {
-    pub(crate) head: &'a Head,
-    pub(crate) place: &'static ThreadPlace,
-    _at_work: AtWork<'a>,
-}
-
-/// Marks this thread, and finds the structure at `pointer`.
-///
-/// # Safety
-///
-/// `pointer` is null, or the memory of a whole `S` that may be read.
-#[inline(always)]
-pub(crate) unsafe fn find<'a, S: Structure>(pointer: *const S) -> Result<Found<'a>, Errno> {
-    if pointer.is_null() || !pointer.is_aligned() {
-        return Err(Errno::INVAL);
-    }
-    // Before any look: a signal handler must not destroy what was seen.
-    let at_work = AtWork::begin()?;
-    let words = pointer.cast::<AtomicU64>();
-    // SAFETY: the first word of the structure.
-    let magic = unsafe { &*words };
-    // Relaxed: pairs with nothing. The thread of the timer wrote it itself, and others look no further.
-    if magic.load(Ordering::Relaxed) != magic_at(S::MAGIC, pointer.addr()) {
-        return Err(Errno::INVAL);
-    }
-    // SAFETY: the second word of the structure.
-    let number = unsafe { words.add(1) };
-    // SAFETY: as above.
-    let number = unsafe { &*number };
-    let place = at_work.here()?;
-    // Relaxed: as above.
-    if number.load(Ordering::Relaxed) != place.number {
-        return Err(Errno::PERM);
-    }
-    // SAFETY: magic, and this is its thread.
-    let head = unsafe { &*pointer.cast::<Head>() };
-    Ok(Found {
-        head,
-        place,
-        _at_work: at_work,
-    })
-}
-
-/// Finds the structure at `pointer`, calls a function with its head and place, and returns the result as a C function
-/// does.
-///
-/// # Safety
-///
-/// As [`find`].
-pub(crate) unsafe fn with<S: Structure>(
-    pointer: *const S,
-    call: impl FnOnce(&Head, &ThreadPlace) -> Result<c_int, Errno>,
-) -> c_int {
-    answer(|| {
+impl Structure {
+    /// Returns the structure at `address`, unless its memory was overwritten since the place with the number `place`
+    /// initialised it.
+    ///
+    /// # Safety
+    ///
+    /// A structure was initialised at `address`, and the memory may be read.
+    pub(crate) unsafe fn still_at<'a>(address: usize, place: u64) -> Option<&'a Self> {
+        let structure: *const Self = ptr::with_exposed_provenance(address);
         // SAFETY: the caller says so.
-        let found = unsafe { find(pointer) }?;
-        call(found.head, found.place)
-    })
+        let magic = unsafe { &(*structure).magic };
+        // Relaxed, both: the thread wrote them itself.
+        let magic = magic.load(Ordering::Relaxed);
+        let kinds = [MAGIC_OF_TIMERS, MAGIC_OF_TIMEOUTS];
+        if !kinds.iter().any(|kind| magic_at(*kind, address) == magic) {
+            return None;
+        }
+        // SAFETY: magic.
+        let structure = unsafe { &*structure };
+        (structure.place.load(Ordering::Relaxed) == place).then_some(structure)
+    }
+
+    pub(crate) fn timer(&self) -> Pin<&dyn Operations> {
+        // SAFETY: magic: it points to the timer of this structure, which stands until that is destroyed.
+        let timer = unsafe { &*self.timer };
+        // SAFETY: what was moved has another magic word, and `destroy` drops it where it stands.
+        unsafe { Pin::new_unchecked(timer) }
+    }
+
+    /// Returns the callback, and its two arguments.
+    pub(crate) fn call(&self) -> (RawCallback, *mut c_void, *mut c_void) {
+        let structure = ptr::from_ref(self).cast_mut().cast();
+        (self.callback, structure, self.argument)
+    }
 }
 
-/// Cancels the timer at `pointer`, and destroys its structure.
-///
-/// # Safety
-///
-/// As [`find`].
-pub(crate) unsafe fn destroy<S: Structure>(pointer: *const S) -> c_int {
-    answer(|| {
-        // SAFETY: the caller says so.
-        let found = unsafe { find(pointer) }?;
-        let head = found.head;
-        found.place.dismiss(head);
-        // Relaxed: as in `find`.
-        head.magic.store(0, Ordering::Relaxed);
-        let operations = head.operations;
-        // SAFETY: magic, until the line before: the timer is initialised, and is dropped once. It is idle.
-        unsafe { ptr::drop_in_place(operations) };
-        Ok(0)
-    })
+/// The operations on a timer of an erased type. The type is erased because the type of a closure has no name that a
+/// structure for C could use.
+pub(crate) trait Operations {
+    /// Starts or restarts the timer for a time in nanoseconds, which must not be too late for the clock; with slack, it
+    /// may fire a little later. Returns nothing: no timer of a C program is ever shut down, and its
+    /// [`ThreadPlace`](crate::place::ThreadPlace) knows whether it was pending.
+    fn start(self: Pin<&Self>, deadline: u64, slack: u64);
+
+    /// Cancels the timer.
+    fn cancel(self: Pin<&Self>);
+}
+
+impl<F, C> Operations for HrTimer<F, C>
+where
+    F: FnMut(&mut Expired<'_, '_, C>) -> Restart + Send + 'static,
+    C: ClockId,
+{
+    fn start(self: Pin<&Self>, deadline: u64, slack: u64) {
+        let nanos = i64::try_from(deadline).unwrap_or(i64::MAX);
+        let instant = Instant::from_nanos(nanos);
+        // Pinned: it stays on its thread, whatever becomes of those of isolated workers.
+        let _outcome = if slack == 0 {
+            HrTimer::start_pinned(self, instant)
+        } else {
+            let start = Start::at(instant).slack(Span::from_nanos(slack));
+            HrTimer::start(self, start.pinned())
+        };
+    }
+
+    fn cancel(self: Pin<&Self>) {
+        let _was_queued = HrTimer::cancel(self);
+    }
+}
+
+impl<F> Operations for WheelTimer<F>
+where
+    F: FnMut(&mut Timeout) -> Restart + Send + 'static,
+{
+    fn start(self: Pin<&Self>, deadline: u64, _slack: u64) {
+        let nanos = i64::try_from(deadline).unwrap_or(i64::MAX);
+        // An instant and no delay: that would read the clock again.
+        let at = tickless::time::Instant::from(Instant::<Monotonic>::from_nanos(nanos));
+        let _outcome = WheelTimer::start(self, at);
+    }
+
+    fn cancel(self: Pin<&Self>) {
+        let _was_queued = WheelTimer::cancel(self);
+    }
 }

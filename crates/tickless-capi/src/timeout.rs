@@ -6,9 +6,8 @@ use tickless::hrtimer::Clock;
 use tickless::wheel::{Restart, WheelKind, WheelTimer};
 
 use crate::errno::{Errno, answer};
-use crate::head::{MAGIC_OF_TIMEOUTS, RawCallback};
-use crate::structure::{Structure, Wanted, destroy, initialise, with};
-use crate::verbs;
+use crate::structure::{MAGIC_OF_TIMEOUTS, RawCallback};
+use crate::verbs::{self, Memory, Wanted, destroy, initialise, with};
 
 /// The size of a [`Timeout`] in words, with spare words for later versions.
 pub const TICKLESS_TIMEOUT_WORDS: usize = 28;
@@ -21,7 +20,7 @@ pub struct Timeout {
     opaque: [u64; TICKLESS_TIMEOUT_WORDS],
 }
 
-impl Structure for Timeout {
+impl Memory for Timeout {
     const MAGIC: u64 = MAGIC_OF_TIMEOUTS;
 }
 
@@ -75,7 +74,11 @@ pub unsafe extern "C" fn tickless_timeout_init(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timeout_start(timeout: *mut Timeout, delay_ns: u64) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timeout, |head, place| verbs::start(head, place, delay_ns)) }
+    unsafe {
+        with(timeout, |timeout, place| {
+            verbs::start(timeout, place, delay_ns)
+        })
+    }
 }
 
 /// Starts a coarse timer to fire at a time of its clock. Returns 1 if it was pending.
@@ -86,7 +89,11 @@ pub unsafe extern "C" fn tickless_timeout_start(timeout: *mut Timeout, delay_ns:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timeout_start_at(timeout: *mut Timeout, at_ns: u64) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timeout, |head, place| verbs::start_at(head, place, at_ns)) }
+    unsafe {
+        with(timeout, |timeout, place| {
+            verbs::start_at(timeout, place, at_ns)
+        })
+    }
 }
 
 /// Starts a coarse timer with the duration of its last start.
@@ -125,7 +132,7 @@ pub unsafe extern "C" fn tickless_timeout_forward(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timeout_cancel(timeout: *mut Timeout) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timeout, |head, place| Ok(verbs::cancel(head, place))) }
+    unsafe { with(timeout, |timeout, place| Ok(verbs::cancel(timeout, place))) }
 }
 
 /// Cancels a coarse timer, unless its callback is running.
@@ -158,7 +165,7 @@ pub unsafe extern "C" fn tickless_timeout_cancel_sync(timeout: *mut Timeout) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timeout_pending(timeout: *mut Timeout) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timeout, |head, _| Ok(verbs::pending(head))) }
+    unsafe { with(timeout, |timeout, _| Ok(verbs::pending(timeout))) }
 }
 
 /// Writes the time at which a coarse timer fires, or fired last.

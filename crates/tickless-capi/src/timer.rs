@@ -8,9 +8,8 @@ use tickless::hrtimer::{
 
 use crate::clock::{LATEST, TICKLESS_CLOCK_MONOTONIC, clock_of, span};
 use crate::errno::{Errno, answer};
-use crate::head::{MAGIC_OF_TIMERS, RawCallback};
-use crate::structure::{Structure, Wanted, destroy, find, initialise, with};
-use crate::verbs;
+use crate::structure::{MAGIC_OF_TIMERS, RawCallback};
+use crate::verbs::{self, Memory, Wanted, destroy, find, initialise, with};
 
 /// The size of a [`Timer`] in words, with spare words for later versions.
 pub const TICKLESS_TIMER_WORDS: usize = 32;
@@ -23,7 +22,7 @@ pub struct Timer {
     opaque: [u64; TICKLESS_TIMER_WORDS],
 }
 
-impl Structure for Timer {
+impl Memory for Timer {
     const MAGIC: u64 = MAGIC_OF_TIMERS;
 }
 
@@ -130,8 +129,8 @@ unsafe fn on<C: ClockId>(timer: *mut Timer, wanted: &Wanted) -> Result<c_int, Er
         // done here.
         // SAFETY: initialised above.
         let found = unsafe { find(timer.cast_const()) }?;
-        found.head.operations().start(LATEST, 0);
-        found.head.operations().cancel();
+        found.structure.timer().start(LATEST, 0);
+        found.structure.timer().cancel();
     }
     Ok(initialised)
 }
@@ -185,7 +184,7 @@ pub unsafe extern "C" fn tickless_timer_init_config(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_start(timer: *mut Timer, delay_ns: u64) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timer, |head, place| verbs::start(head, place, delay_ns)) }
+    unsafe { with(timer, |timer, place| verbs::start(timer, place, delay_ns)) }
 }
 
 /// Starts an exact timer to fire at a time of its clock. Returns 1 if it was pending.
@@ -196,7 +195,7 @@ pub unsafe extern "C" fn tickless_timer_start(timer: *mut Timer, delay_ns: u64) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_start_at(timer: *mut Timer, at_ns: u64) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timer, |head, place| verbs::start_at(head, place, at_ns)) }
+    unsafe { with(timer, |timer, place| verbs::start_at(timer, place, at_ns)) }
 }
 
 /// Starts an exact timer with the duration of its last start.
@@ -235,7 +234,7 @@ pub unsafe extern "C" fn tickless_timer_forward(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_cancel(timer: *mut Timer) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timer, |head, place| Ok(verbs::cancel(head, place))) }
+    unsafe { with(timer, |timer, place| Ok(verbs::cancel(timer, place))) }
 }
 
 /// Cancels an exact timer, unless its callback is running.
@@ -268,7 +267,7 @@ pub unsafe extern "C" fn tickless_timer_cancel_sync(timer: *mut Timer) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tickless_timer_pending(timer: *mut Timer) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { with(timer, |head, _| Ok(verbs::pending(head))) }
+    unsafe { with(timer, |timer, _| Ok(verbs::pending(timer))) }
 }
 
 /// Writes the time at which an exact timer fires, or fired last.

@@ -16,10 +16,10 @@ use tickless::{Unparker, Worker};
 use crate::clock::{monotonic, shown_by_kernel};
 use crate::errno::Errno;
 use crate::main_thread;
-use crate::operations::Operations;
 use crate::posix::deliver::{self, Next, RETRY};
 use crate::posix::table::{Table, TimerSlot};
 use crate::posix::{fork, system};
+use crate::structure::Operations;
 
 /// The service: all POSIX timers of the process, and the data that they share with the service thread.
 #[derive(Debug)]
