@@ -161,8 +161,12 @@ impl Watch {
             };
             thread::sleep(AFTERMATH);
             on_breach(&breach, &snapshot(self.first, &self.options));
-            // Breaches come in swarms, and one file shows a second of them.
-            thread::park_timeout(PAUSE);
+            // Breaches come in swarms, and one file shows a second of them. Each of them unparks.
+            let until = now_lower().saturating_add(PAUSE.into());
+            // Acquire: as above.
+            while now_lower() < until && !self.is_over.load(Ordering::Acquire) {
+                thread::park_timeout(PAUSE);
+            }
             let _of_the_swarm = recording::take_breach();
         }
         recording::set_watcher(None);

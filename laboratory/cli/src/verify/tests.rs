@@ -377,6 +377,28 @@ fn timers_on_a_clock_that_may_be_set_go_by_what_it_showed() {
 }
 
 #[test]
+fn a_timer_that_was_queued_before_is_judged_by_its_expiry() {
+    let start = SMALL.lines().nth(1).expect("it starts");
+    let queued = r#"{"time":10,"cpu":null,"event":"hrtimer_queued","hrtimer":0}"#;
+    let late = 500 + 3_000_000;
+    for (now, promises) in [
+        (500, &[] as &[&str]),
+        (499, &["never_early"]),
+        (late, &[]),
+        (late + 1, &["bounded_late"]),
+    ] {
+        let fires = format!("\"hrtimer\":0,\"now\":{now},\"expires\":500,\"softexpires\":500}}\n");
+        let text = SMALL.replace(start, queued).replacen(
+            "\"hrtimer_expire_entry\",\"hrtimer\":0}\n",
+            &format!("\"hrtimer_expire_entry\",{fires}"),
+            1,
+        );
+        let findings = verified(&text).expect("it is a trace");
+        assert_eq!(broken(&findings), promises, "{now}");
+    }
+}
+
+#[test]
 fn a_trace_of_another_program_needs_only_what_is_checked() {
     let findings = verified(SMALL).expect("it is a trace");
     assert!(findings.holds());

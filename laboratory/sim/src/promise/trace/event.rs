@@ -96,8 +96,10 @@ pub enum Event {
     },
     HrtimerExpireEntry {
         hrtimer: u64,
-        /// What the clock of the timer showed. A timer of the monotonic clock needs neither of both.
+        /// What the clock of the timer showed. A timer of the monotonic clock whose start is known needs none of the
+        /// three.
         now: Option<i64>,
+        expires: Option<i64>,
         softexpires: Option<i64>,
     },
     HrtimerExpireExit {

@@ -21,7 +21,7 @@ use findings::{COVERED, EARLY, ISOLATED, LATE, LOST, MONOTONIC};
 pub use findings::{Findings, Kept, PROMISES, Violation};
 use hierarchy::Trees;
 use ticks::Ticks;
-use timers::{Armed, Firing, Timers};
+use timers::{Armed, Firing, Time, Timers};
 
 /// The most CPUs of a trace.
 const CPUS_MAX: u32 = 1 << 20;
@@ -153,15 +153,25 @@ impl Checker {
             Event::HrtimerExpireEntry {
                 hrtimer,
                 now,
+                expires,
                 softexpires,
             } => {
+                let armed = self.timers.armed(hrtimer);
+                let whose = || format!("timer {hrtimer}");
                 // The other clocks may be set: such a timer goes by what its clock showed.
                 let is_wall = |armed: &Armed| armed.clock != TimerClock::Monotonic as usize;
-                if self.timers.armed(hrtimer).is_some_and(is_wall) {
+                if armed.is_some_and(is_wall) {
                     let now = now.ok_or("missing field `now`")?;
                     let soft = softexpires.ok_or("missing field `softexpires`")?;
-                    let whose = || format!("timer {hrtimer}");
                     to.check(EARLY, never_early::fires(soft, now, whose));
+                } else if armed.is_some_and(|armed| armed.due == i64::MAX)
+                    && let (Some(now), Some(soft), Some(expires)) = (now, softexpires, expires)
+                {
+                    // It was queued before the trace began, so the expiry alone says when it was due.
+                    to.check(EARLY, never_early::fires(soft, now, whose));
+                    let [late, late_max] =
+                        [now.saturating_sub(expires), self.late_max].map(|time| Time(time, "ns"));
+                    to.check(LATE, bounded_late::fires(late, late_max, whose));
                 }
                 self.fires(hrtimer, head.time);
             }

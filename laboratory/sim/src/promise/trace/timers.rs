@@ -433,7 +433,7 @@ fn unanswered(name: &Name<'_>, line: u64) -> String {
 
 /// A time with its unit.
 #[derive(PartialEq, PartialOrd)]
-struct Time(i64, &'static str);
+pub(super) struct Time(pub(super) i64, pub(super) &'static str);
 
 impl fmt::Display for Time {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
