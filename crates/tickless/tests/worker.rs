@@ -6,6 +6,7 @@ mod support;
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -785,6 +786,17 @@ fn a_worker_parks_in_a_wait_of_its_program() {
     }
     other.join().expect("it does not panic");
     let look = |_, woken: BorrowedFd<'_>| wait(Some(Duration::ZERO), woken);
+    while worker.park_in(look).expect("it looks").0 {}
+    // A wake-up during a wait that panics is taken, too.
+    let unparker = worker.unparker();
+    let panics = || {
+        worker.park_in(|_, _| {
+            unparker.unpark();
+            panic!("as the test wants it");
+        })
+    };
+    let panicked: thread::Result<std::io::Result<((), _)>> = catch_unwind(AssertUnwindSafe(panics));
+    assert!(panicked.is_err());
     while worker.park_in(look).expect("it looks").0 {}
 }
 

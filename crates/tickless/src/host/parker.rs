@@ -29,6 +29,17 @@ pub(crate) struct Parker {
     uncounted: AtomicU64,
 }
 
+/// Calls a function when it is dropped.
+#[cfg(not(portable_host))]
+struct Awake<F: Fn()>(F);
+
+#[cfg(not(portable_host))]
+impl<F: Fn()> Drop for Awake<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 impl Parker {
     pub(crate) fn new() -> Self {
         Self {
@@ -176,9 +187,9 @@ impl Parker {
             }
         };
         let until = until.map(|nanos| std::time::Duration::from_nanos(nanos.cast_unsigned()));
-        let waited = wait(until, descriptor);
-        self.wake_up(slept, descriptor);
-        Ok(waited)
+        // Also if it panics: a wake-up that is not taken would end each later sleep.
+        let _awake = Awake(|| self.wake_up(slept, descriptor));
+        Ok(wait(until, descriptor))
     }
 
     /// Takes the notification after a wait for `descriptor`, and makes the descriptor unreadable.
