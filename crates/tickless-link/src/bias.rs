@@ -255,14 +255,21 @@ impl<H: LockHost> BiasedLock<H> {
 
     /// Frees the lock and removes its owner. Called in the child of a fork, in which the threads that held or owned the
     /// lock do not exist.
-    pub fn free_after_fork(&self, _others_are_gone: &LastThread) {
+    pub fn free_after_fork(&self, others_are_gone: &LastThread) {
+        self.forget_strangers(others_are_gone);
         // Relaxed: there is no thread to be ordered with.
         self.owner.store(NO_OWNER, Ordering::Relaxed);
         self.gate.store(ORDINARY, Ordering::Relaxed);
         self.inside.store(OUTSIDE, Ordering::Relaxed);
-        self.inner.store(FREE, Ordering::Relaxed);
         self.quiet.store(0, Ordering::Relaxed);
         self.reserved.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes the inner lock from a thread that waited for the owner when the owner forked. Called in the child, in which
+    /// that thread does not exist, by the owner or a thread that acts for it, while it does not hold the lock.
+    pub fn forget_strangers(&self, _others_are_gone: &LastThread) {
+        // Relaxed: there is no thread to be ordered with.
+        self.inner.store(FREE, Ordering::Relaxed);
     }
 
     /// Returns true if the owner can take the lock without an exchange at present. The result is for statistics.

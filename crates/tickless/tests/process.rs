@@ -542,6 +542,31 @@ fn a_child_that_may_open_nothing_lives() {
     });
 }
 
+/// A thread that forks holds the lock of its base, for which another thread may wait that the child does not have.
+#[test]
+fn a_child_does_not_wait_for_a_thread_that_waited_for_its_parent() {
+    in_own_process(
+        "a_child_does_not_wait_for_a_thread_that_waited_for_its_parent",
+        || {
+            let mut far = Box::pin(sleep(HOUR));
+            assert!(poll_idly(far.as_mut()).is_pending());
+            let stop = Arc::new(AtomicBool::new(false));
+            let stopped = Arc::clone(&stop);
+            let other = thread::spawn(move || {
+                // Asks for the waker, with the base locked to which the sleep belongs.
+                while !stopped.load(Ordering::Relaxed) {
+                    assert!(poll_idly(far.as_mut()).is_pending());
+                }
+            });
+            for _ in 0..100 {
+                fork(|| block_on(sleep(us(50)))).join();
+            }
+            stop.store(true, Ordering::Relaxed);
+            other.join().expect("it does not panic");
+        },
+    );
+}
+
 /// A daemon replaces itself by a child, again and again.
 #[test]
 fn a_generation_of_forks_costs_little_memory() {

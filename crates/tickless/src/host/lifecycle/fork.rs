@@ -173,6 +173,7 @@ extern "C" fn child() {
             strays.push(base);
         }
         if is_own || goes_on {
+            base.lock().forget_strangers(&last);
             continue;
         }
         base.lock().free_after_fork(&last);
