@@ -19,6 +19,31 @@ fn executor(workers: usize) -> Executor {
     builder.build().expect("there are threads enough")
 }
 
+/// Returns an executor with one worker, on which two tasks take turns every 200 µs.
+fn with_short_slices() -> Executor {
+    let builder = Executor::builder().workers(1);
+    let executor = builder.slice(Duration::from_micros(200)).build();
+    executor.expect("there are threads enough")
+}
+
+/// Spawns a task that never ends by itself, and returns it with the flag that its end sets.
+fn endless(executor: &Executor) -> (task::JoinHandle<()>, Arc<AtomicBool>) {
+    let dropped = Arc::new(AtomicBool::new(false));
+    let flag = Dropped(Arc::clone(&dropped));
+    let task = executor.spawn(async move {
+        let _flag = flag;
+        std::future::pending::<()>().await;
+    });
+    (task, dropped)
+}
+
+/// Keeps its worker until the flag is set.
+async fn hog(stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::SeqCst) {
+        std::hint::spin_loop();
+    }
+}
+
 /// A value that sets a flag when it is dropped.
 struct Dropped(Arc<AtomicBool>);
 
@@ -145,12 +170,7 @@ fn a_destructor_that_panics_harms_no_other_task() {
 #[test]
 fn an_aborted_task_is_dropped_and_says_so() {
     let executor = executor(2);
-    let dropped = Arc::new(AtomicBool::new(false));
-    let flag = Dropped(Arc::clone(&dropped));
-    let task = executor.spawn(async move {
-        let _flag = flag;
-        std::future::pending::<()>().await;
-    });
+    let (task, dropped) = endless(&executor);
     assert!(!task.is_finished());
     task.abort();
     let error = executor.block_on(task).expect_err("it was aborted");
@@ -261,12 +281,7 @@ fn a_shutdown_waits_and_then_cancels() {
     );
 
     let executor = self::executor(2);
-    let dropped = Arc::new(AtomicBool::new(false));
-    let flag = Dropped(Arc::clone(&dropped));
-    let task = executor.spawn(async move {
-        let _flag = flag;
-        std::future::pending::<()>().await;
-    });
+    let (task, dropped) = endless(&executor);
     assert_eq!(executor.shutdown(Duration::from_millis(1)), 1);
     assert!(dropped.load(Ordering::SeqCst));
     assert!(
@@ -457,9 +472,7 @@ fn checkpoints_cost_no_turn_where_no_executor_is() {
 
 #[test]
 fn a_preemption_lets_a_second_task_run() {
-    let builder = Executor::builder().workers(1);
-    let executor = builder.slice(Duration::from_micros(200)).build();
-    let executor = executor.expect("there are threads enough");
+    let executor = with_short_slices();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
     let hog = executor.spawn(async move {
@@ -483,13 +496,8 @@ fn a_task_that_keeps_its_worker_is_named_once_and_timers_go_on() {
         .stuck_after(Duration::from_millis(5));
     let builder = builder.on_stuck(move |stuck| sink.lock().expect("no panic").push(stuck.clone()));
     let executor = builder.build().expect("there are threads enough");
-    let seen = Arc::clone(&stop);
     let line = line!() + 1;
-    let hog = executor.spawn_with(Spec::new().name("hog"), async move {
-        while !seen.load(Ordering::SeqCst) {
-            std::hint::spin_loop();
-        }
-    });
+    let hog = executor.spawn_with(Spec::new().name("hog"), hog(Arc::clone(&stop)));
     while reports.lock().expect("no panic").is_empty() {
         executor.block_on(time::sleep(Duration::from_micros(100)));
     }
@@ -525,12 +533,7 @@ fn a_task_that_is_picked_late_is_watched_all_the_same() {
         })
         .build()
         .expect("there are threads enough");
-    let seen = Arc::clone(&stop);
-    let hog = executor.spawn(async move {
-        while !seen.load(Ordering::SeqCst) {
-            std::hint::spin_loop();
-        }
-    });
+    let hog = executor.spawn(hog(Arc::clone(&stop)));
     let reported = reports.recv_timeout(Duration::from_secs(60));
     stop.store(true, Ordering::SeqCst);
     executor.block_on(hog).expect("it ends");
@@ -677,9 +680,7 @@ fn until_asked() {
 
 #[test]
 fn a_slice_is_extended_once_in_a_section_that_asks_for_it() {
-    let builder = Executor::builder().workers(1);
-    let executor = builder.slice(Duration::from_micros(200)).build();
-    let executor = executor.expect("there are threads enough");
+    let executor = with_short_slices();
     let turns = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&turns);
     let hog = executor.spawn(async move {
@@ -717,9 +718,7 @@ fn a_slice_is_extended_once_in_a_section_that_asks_for_it() {
 
 #[test]
 fn a_section_that_used_its_extension_gives_way_behind_it() {
-    let builder = Executor::builder().workers(1);
-    let executor = builder.slice(Duration::from_micros(200)).build();
-    let executor = executor.expect("there are threads enough");
+    let executor = with_short_slices();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
     let hog = executor.spawn(async move {
