@@ -62,7 +62,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tickless_core::coarse::WheelSleeper;
 
-use crate::clocks::interval::{ClockInterval, TickSleep};
+use crate::time::Slack;
+use crate::time::interval::{ClockInterval, TickSleep};
 use crate::time::sleep_timer::SleepTimer;
 pub use crate::time::{Duration, Instant, error};
 
@@ -260,7 +261,7 @@ impl fmt::Debug for Sleep {
 impl TickSleep for Sleep {
     type Instant = Instant;
 
-    fn ending_at(deadline: Instant) -> Self {
+    fn ending_at(deadline: Instant, _slack: Option<Slack>) -> Self {
         Self::until(deadline)
     }
 
@@ -285,7 +286,7 @@ impl TickSleep for Sleep {
     }
 
     /// Returns the [largest lateness](self#how-late) of a sleep.
-    fn lateness(duration: Duration) -> Duration {
+    fn lateness(&self, duration: Duration) -> Duration {
         let tick = Duration::from_millis(1);
         tick.max(duration.saturating_add(tick) / 63 * 8)
     }

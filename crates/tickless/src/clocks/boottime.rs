@@ -49,10 +49,10 @@ use pin_project_lite::pin_project;
 use tickless_core::time::{Boottime, ClockId};
 
 use super::clock_timer::{ClockTimer, Waits};
-pub use super::interval::ClockInterval;
-use super::interval::TickSleep;
 use super::point::Point;
-use crate::time::Timeout;
+pub use crate::time::interval::ClockInterval;
+use crate::time::interval::TickSleep;
+use crate::time::{Slack, Timeout};
 
 /// A point on the clock that also counts suspended time.
 pub type Instant = Point<Boottime>;
@@ -188,7 +188,7 @@ impl<C: ClockId> ClockSleep<C> {
 impl<C: ClockId> TickSleep for ClockSleep<C> {
     type Instant = Point<C>;
 
-    fn ending_at(deadline: Point<C>) -> Self {
+    fn ending_at(deadline: Point<C>, _slack: Option<Slack>) -> Self {
         Self::until(deadline)
     }
 

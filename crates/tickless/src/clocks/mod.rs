@@ -4,13 +4,11 @@
 //! |---|---|
 //! | [`point`] | a point in time on one of these clocks |
 //! | [`clock_timer`] | the state machine of a future that waits for such a point |
-//! | [`interval`] | ticks on one of these clocks |
 //! | [`wake_alarm`] | a timer that wakes a suspended machine |
 //! | [`realtime`], [`boottime`], [`tai`] | the public modules |
 
 pub mod boottime;
 pub(crate) mod clock_timer;
-pub(crate) mod interval;
 pub(crate) mod point;
 pub mod realtime;
 pub mod tai;

@@ -117,12 +117,13 @@ use tickless_core::hrtimer::Start;
 use tickless_core::time::{Instant, Monotonic, Realtime};
 
 use super::clock_timer::{ClockTimer, Found, Waits};
-use super::interval::{ClockInterval, TickSleep};
 use crate::host::registry::{clock_sets, shown, watch_clocks};
 use crate::host::sys::AlarmClock;
 use crate::host::thread::shown_now_lower;
 use crate::time;
+use crate::time::Slack;
 use crate::time::budget::poll_limited;
+use crate::time::interval::{ClockInterval, TickSleep};
 #[cfg(feature = "worker")]
 use crate::time::virtual_time;
 
@@ -456,7 +457,7 @@ pub type Interval = ClockInterval<Sleep>;
 impl TickSleep for Sleep {
     type Instant = SystemTime;
 
-    fn ending_at(deadline: SystemTime) -> Self {
+    fn ending_at(deadline: SystemTime, _slack: Option<Slack>) -> Self {
         sleep_until(deadline, OnSet::Follow)
     }
 

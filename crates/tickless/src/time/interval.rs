@@ -140,32 +140,96 @@ const LONGEST: Duration = Duration::from_secs(86_400 * 365 * 30);
 /// The lateness up to which a tick is not late in tokio, and here with a period that is not shorter.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
+/// A sleep from which a [`ClockInterval`] is made.
+pub trait TickSleep: Future + Sized {
+    /// A point on the clock of the sleep.
+    type Instant: Copy + fmt::Debug;
+
+    /// Makes a sleep that ends at `deadline`. Only exact sleeps have slack.
+    fn ending_at(deadline: Self::Instant, slack: Option<Slack>) -> Self;
+
+    /// Moves the end of the sleep to `deadline`.
+    fn aim_at(self: Pin<&mut Self>, deadline: Self::Instant);
+
+    /// Moves the end of the sleep to `deadline`, without waking a task that has already seen the sleep end.
+    fn go_on_at(self: Pin<&mut Self>, deadline: Self::Instant) {
+        self.aim_at(deadline);
+    }
+
+    /// Reads the clock.
+    fn now() -> Self::Instant;
+
+    /// Returns `instant` plus `duration`, or the last point of the clock if the sum is beyond that point.
+    fn sum(instant: Self::Instant, duration: Duration) -> Self::Instant;
+
+    /// Returns the time from `earlier` to `later`; zero if `earlier` is later.
+    fn distance(later: Self::Instant, earlier: Self::Instant) -> Duration;
+
+    /// Returns the lateness that a sleep of `duration` may have: its slack, or what is coarse about it.
+    fn lateness(&self, _duration: Duration) -> Duration {
+        Duration::ZERO
+    }
+}
+
+impl TickSleep for Sleep {
+    type Instant = Instant;
+
+    fn ending_at(deadline: Instant, slack: Option<Slack>) -> Self {
+        let sleep = sleep_until(deadline);
+        match slack {
+            Some(slack) => sleep.slack(slack),
+            None => sleep,
+        }
+    }
+
+    fn aim_at(self: Pin<&mut Self>, deadline: Instant) {
+        self.reset(deadline);
+    }
+
+    fn go_on_at(self: Pin<&mut Self>, deadline: Instant) {
+        self.retime(deadline);
+    }
+
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    fn sum(instant: Instant, duration: Duration) -> Instant {
+        let sum = instant.checked_add(duration);
+        sum.unwrap_or_else(Instant::far_future)
+    }
+
+    fn distance(later: Instant, earlier: Instant) -> Duration {
+        later.duration_since(earlier)
+    }
+
+    fn lateness(&self, duration: Duration) -> Duration {
+        self.slack_so_far().of(Span::from(duration)).into()
+    }
+}
+
 /// The ticks that [`interval`] and [`interval_at`] make.
+pub type Interval = ClockInterval<Sleep>;
+
+/// Ticks on the clock of the sleep `S`: [`time::Interval`](crate::time::Interval),
+/// [`coarse::Interval`](crate::coarse::Interval), [`boottime::Interval`](crate::boottime::Interval) and
+/// [`realtime::Interval`](crate::realtime::Interval).
 ///
 /// The next tick is due one period after the time at which the previous tick was due, not after the time at which it
-/// was taken: an interval does not drift.
-pub struct Interval {
-    next: Instant,
+/// was taken: an interval does not drift. The lateness that a coarse sleep has by design adds to the lateness from
+/// which on the [behavior](MissedTickBehavior) decides about the next tick.
+pub struct ClockInterval<S: TickSleep> {
+    next: S::Instant,
     pace: Pace,
     /// The slack that the user set.
     slack: Option<Slack>,
     /// The sleep that waits for the next tick; the first poll makes it. It outlives the futures of
-    /// [`tick`](Interval::tick): a task that dropped such a future is woken all the same. It is boxed, because an
-    /// interval may be moved.
-    delay: Option<Pin<Box<Sleep>>>,
+    /// [`tick`](Self::tick): a task that dropped such a future is woken all the same. It is boxed, because an interval
+    /// may be moved.
+    delay: Option<Pin<Box<S>>>,
 }
 
 impl Interval {
-    #[track_caller]
-    fn new(start: Instant, period: Duration) -> Self {
-        Self {
-            next: start,
-            pace: Pace::new(period),
-            slack: None,
-            delay: None,
-        }
-    }
-
     /// Lets each tick come up to `slack` late, so that it shares a wake-up with others: see [`Sleep::slack`].
     ///
     /// The ticks keep their phase: [`tick`](Self::tick) returns the instant at which a tick was due, and the next tick
@@ -183,6 +247,18 @@ impl Interval {
         }
         self
     }
+}
+
+impl<S: TickSleep> ClockInterval<S> {
+    #[track_caller]
+    pub(crate) fn new(start: S::Instant, period: Duration) -> Self {
+        Self {
+            next: start,
+            pace: Pace::new(period),
+            slack: None,
+            delay: None,
+        }
+    }
 
     /// Waits for the next tick, and returns the instant at which it was due.
     ///
@@ -193,8 +269,8 @@ impl Interval {
     ///
     /// # Cost
     ///
-    /// As [`poll_tick`](Interval::poll_tick).
-    pub async fn tick(&mut self) -> Instant {
+    /// As [`poll_tick`](Self::poll_tick).
+    pub async fn tick(&mut self) -> S::Instant {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
@@ -202,36 +278,18 @@ impl Interval {
     ///
     /// # Cost
     ///
-    /// The cost is the cost of a [`Sleep`]. The first call allocates a sleep, which all later calls use again.
-    pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
+    /// The cost is the cost of a sleep. The first call allocates a sleep, which all later calls use again.
+    pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<S::Instant> {
         let (next, slack) = (self.next, self.slack);
-        let delay = self.delay.get_or_insert_with(|| {
-            let sleep = sleep_until(next);
-            Box::pin(match slack {
-                Some(slack) => sleep.slack(slack),
-                None => sleep,
-            })
-        });
-        ready!(delay.as_mut().poll(context));
-        let due = self.advance();
-        if let Some(delay) = &mut self.delay {
-            delay.as_mut().retime(self.next);
-        }
-        Poll::Ready(due)
-    }
-
-    /// Takes the tick that is due.
-    fn advance(&mut self) -> Instant {
-        let due = self.next;
-        let now = Instant::now();
-        let slack = self.delay.as_ref().map_or(Duration::ZERO, |delay| {
-            let slack = delay.slack_so_far().of(Span::from(self.pace.period()));
-            slack.into()
-        });
-        let step = self.pace.step(now.duration_since(due), slack);
-        let next = due.checked_add(step);
-        self.next = next.unwrap_or_else(Instant::far_future);
-        due
+        let delay = self
+            .delay
+            .get_or_insert_with(|| Box::pin(S::ending_at(next, slack)));
+        let _ended = ready!(delay.as_mut().poll(context));
+        let late = S::distance(S::now(), next);
+        let step = self.pace.step(late, delay.lateness(self.pace.period()));
+        self.next = S::sum(next, step);
+        delay.as_mut().go_on_at(self.next);
+        Poll::Ready(next)
     }
 
     /// Moves the next tick to one period from now.
@@ -241,23 +299,22 @@ impl Interval {
 
     /// Makes the next tick due at once.
     pub fn reset_immediately(&mut self) {
-        self.reset_at(Instant::now());
+        self.reset_at(S::now());
     }
 
     /// Moves the next tick to `after` from now.
     pub fn reset_after(&mut self, after: Duration) {
-        let next = Instant::now().checked_add(after);
-        self.reset_at(next.unwrap_or_else(Instant::far_future));
+        self.reset_at(S::sum(S::now(), after));
     }
 
     /// Moves the next tick to `deadline`.
     ///
     /// A task that waits for a tick, or polled for a tick and dropped the future, is woken at `deadline` without
     /// polling again. This holds for all methods that reset the interval.
-    pub fn reset_at(&mut self, deadline: Instant) {
+    pub fn reset_at(&mut self, deadline: S::Instant) {
         self.next = deadline;
         if let Some(delay) = &mut self.delay {
-            delay.as_mut().reset(deadline);
+            delay.as_mut().aim_at(deadline);
         }
     }
 
@@ -312,7 +369,7 @@ impl Interval {
     }
 }
 
-impl fmt::Debug for Interval {
+impl<S: TickSleep> fmt::Debug for ClockInterval<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Interval")
