@@ -1,4 +1,4 @@
-//! The measurement `--instructions` of the number of instructions that an operation executes. The load and the speed of
+//! The measurement of the number of instructions that an operation executes. The load and the speed of
 //! the machine hardly change this number.
 //!
 //! Valgrind's `callgrind` executes this command again for each operation and counts only within [`counted`], so that
@@ -10,7 +10,7 @@
 //! counted separately and subtracted.
 //!
 //! The figures belong to one build on one kind of processor. Compare them only with the figures of another commit on
-//! the same machine. `--instructions --write` writes the figures into the page (`page`), and `--instructions --check`
+//! the same machine. `--write` writes the figures into the page (`page`), and `--check`
 //! compares new figures with the page.
 
 use std::fs;
@@ -186,7 +186,7 @@ pub fn check() -> Result<String, String> {
         ));
     }
     Err(format!(
-        "{}; if that is meant: cargo tickless bench --instructions --write",
+        "{}; if that is meant: cargo laboratory -p tickless-peers -- --write",
         complaints.join(", ")
     ))
 }
@@ -217,13 +217,7 @@ fn count_into(dumps: &Path, operation: &str, batch: u64) -> Result<u64, String> 
             dumps.join("dump").display()
         ))
         .arg(std::env::current_exe().map_err(failed)?)
-        .args([
-            "bench",
-            "--execute",
-            operation,
-            "--batch",
-            &batch.to_string(),
-        ])
+        .args(["--execute", operation, &batch.to_string()])
         .output()
         .map_err(failed)?;
     let mut rounds: Vec<u64> = fs::read_dir(dumps)

@@ -51,24 +51,6 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["only", "subjects", "pending"])]
     marks: bool,
 
-    /// Count the instructions of single operations by valgrind, and measure nothing
-    #[arg(long, conflicts_with_all = ["marks", "only", "subjects", "pending"])]
-    pub(super) instructions: bool,
-
-    /// Write the instructions into docs/performance.md
-    #[arg(long, requires = "instructions", conflicts_with = "check")]
-    pub(super) write: bool,
-
-    /// Fail if an operation takes 3 % more instructions than docs/performance.md says
-    #[arg(long, requires = "instructions")]
-    pub(super) check: bool,
-
-    #[arg(long, hide = true)]
-    pub(super) execute: Option<String>,
-
-    #[arg(long, hide = true, default_value_t = 1)]
-    pub(super) batch: u64,
-
     #[command(flatten)]
     pub(super) output: output::Options,
 }
@@ -86,8 +68,6 @@ Examples:
       Timers of this library against tokio's and the limit, where the caches hold them and where not: some minutes.
   tickless bench --marks
       What the project promises of itself, and whether it holds: some minutes.
-  tickless bench --instructions
-      Instructions of single operations, which hardly depend on the machine: needs valgrind.
   tickless bench --quick --json - | jq '.rows[] | select(.op == \"arm-cancel\") | {pending, subject, ns: .ns.median}'
 
 Libraries of C and C++ are measured if this command was built with --features c-peers and the system has them. What is

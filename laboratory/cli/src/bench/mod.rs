@@ -5,7 +5,7 @@
 mod arguments;
 mod report;
 
-use tickless_peers::{Watch, instructions};
+use tickless_peers::Watch;
 
 pub(crate) use arguments::Arguments;
 use report::Finished;
@@ -31,13 +31,6 @@ impl Watch for Shown<'_> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
-    if let Some(operation) = &arguments.execute {
-        instructions::execute(operation, arguments.batch);
-        return Ok(CheckVerdict::from_passed(true));
-    }
-    if arguments.instructions {
-        return count(arguments);
-    }
     let (plan, mut notes) = arguments.settle()?;
     let json = output::prepare_json(&arguments.output)?;
     let screen = Screen::new(&arguments.output);
@@ -70,15 +63,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
     Ok(CheckVerdict::from_passed(
         finished.results.faults.is_empty(),
     ))
-}
-
-/// Counts instructions, and prints them, writes them into the page, or compares them with it.
-fn count(arguments: &Arguments) -> Result<CheckVerdict, Failure> {
-    let counted = match (arguments.write, arguments.check) {
-        (true, _) => instructions::write().map(|()| String::new()),
-        (_, true) => instructions::check(),
-        _ => instructions::count_all(),
-    };
-    Screen::new(&arguments.output).print(&counted.map_err(Failure::Machine)?)?;
-    Ok(CheckVerdict::from_passed(true))
 }
