@@ -56,7 +56,8 @@ cp Cargo.lock "$sources/"
     done
 } > "$sources/Cargo.toml"
 for name in $names tickless-adapters; do
-    tar -xzf "$target/package/$name-$version.crate" -C "$sources"
+    # With the time of now: all files of an archive have one of long ago, by which cargo would take them for built.
+    tar -xmzf "$target/package/$name-$version.crate" -C "$sources"
 done
 cargo build --offline --manifest-path "$sources/Cargo.toml" --target-dir "$target/packaged/build"
 
