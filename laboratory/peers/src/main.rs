@@ -2,15 +2,33 @@
 //!
 //! `--write` writes them into `docs/performance.md`, and `--check` fails if an operation takes more than is written
 //! there. It is no part of `tickless bench`, whose build has the features that the simulator asks of the core.
+//!
+//! The modules are those of the library, compiled anew: functions are inlined as in a program that uses timers.
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the library has them for its users"
+)]
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "printing is what it is for"
 )]
 
-use std::process::ExitCode;
+mod groups;
+mod host;
+mod instructions;
+mod measure;
+mod memory;
+mod operation;
+mod random;
+mod rounds;
+mod slots;
+mod subject;
+mod subjects;
+mod threads;
 
-use tickless_peers::instructions;
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
