@@ -198,11 +198,18 @@ pub(super) fn forget() {
     IS_TAKEN.store(false, Ordering::Relaxed);
 }
 
-/// Makes this thread the one that is told of breaches of the bounds, or no thread.
+/// Makes this thread the one that is told of breaches of the bounds; with `None`, it is told no longer.
 pub(crate) fn set_watcher(bounds: Option<(Duration, Duration)>) {
     let nanos = |bound: Duration| u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
     let (late, callback) = bounds.unwrap_or((Duration::MAX, Duration::MAX));
-    *lock(&WATCHER) = bounds.map(|_| thread::current());
+    let own = thread::current();
+    let mut watcher = lock(&WATCHER);
+    if bounds.is_none() && watcher.as_ref().is_some_and(|other| other.id() != own.id()) {
+        // Its recorder ended in its own function, and another one has begun.
+        return;
+    }
+    *watcher = bounds.map(|_| own);
+    drop(watcher);
     *lock(&BREACH) = None;
     // Relaxed, both: each is a bound of its own.
     LATE_MAX.store(nanos(late), Ordering::Relaxed);
