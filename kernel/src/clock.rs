@@ -287,7 +287,6 @@ pub(crate) fn is_on_top() -> bool {
     here().is_on_top.is_there()
 }
 
-/// The clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     clock: GuardedClock<Pair>,

@@ -10,7 +10,6 @@ use crate::serial::last_line;
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Code {
-    /// All tests passed.
     Passed = 33,
     /// A test failed.
     Failed = 35,

@@ -81,7 +81,6 @@ pub(crate) fn adjust(value: u64) {
     }
 }
 
-/// A fault of the counters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// The counters of all CPUs jump ahead by so many counts.
@@ -93,7 +92,6 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Begins the fault.
     pub(crate) fn begin(self) {
         match self {
             Self::Jump(counts) => JUMP.store(counts, Ordering::Relaxed),
@@ -109,7 +107,6 @@ impl Fault {
         IS_ON.store(true, Ordering::Relaxed);
     }
 
-    /// Ends all faults.
     pub(crate) fn end_all() {
         IS_ON.store(false, Ordering::Relaxed);
         for value in AHEAD.iter().chain([&BEGAN, &PPM, &JUMP]) {

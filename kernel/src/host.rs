@@ -54,7 +54,6 @@ pub(crate) struct Local {
     pub(crate) must_leave_idle: Note,
     /// A function to call, as an address. Set by any CPU, taken by this CPU when it idles.
     pub(crate) job: AtomicU64,
-    /// Jobs that this CPU finished.
     pub(crate) jobs: Count,
     /// True if the CPU has started.
     pub(crate) has_arrived: Note,
@@ -88,12 +87,10 @@ pub(crate) struct Local {
     /// Sleeps with its timer stopped.
     #[cfg(target_arch = "x86_64")]
     pub(crate) deep_sleeps: Count,
-    /// Interrupts of the broadcast device.
     #[cfg(target_arch = "x86_64")]
     pub(crate) broadcasts: Count,
     /// Interrupts of any kind.
     pub(crate) interrupts: Count,
-    /// Interrupts of the device.
     pub(crate) timer_interrupts: Count,
     /// Interrupts of the device that came in front of an instruction of user mode.
     pub(crate) timer_in_user: Count,
@@ -115,7 +112,6 @@ pub(crate) struct Local {
     pub(crate) machine_check_time: Count,
     /// Interrupts of no known source.
     pub(crate) strays: Count,
-    /// Writes of the device's register.
     pub(crate) device_writes: Count,
     /// Writes of the device's register by the timer interrupt in progress, up to its flush.
     pub(crate) writes_in_interrupt: Count,
@@ -125,7 +121,6 @@ pub(crate) struct Local {
     pub(crate) entered: Count,
     /// Soft stages, passes of the wheels among them.
     pub(crate) soft_stages: Count,
-    /// Ticks.
     pub(crate) ticks: Count,
     /// Times that this CPU went to sleep.
     pub(crate) sleeps: Count,
@@ -155,7 +150,6 @@ impl Host {
         }
     }
 
-    /// Returns the clock.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -187,7 +181,6 @@ impl Host {
             .local()
     }
 
-    /// Returns the CPUs that have a base.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = (usize, &Local)> {
         let bases = self.bases.iter().map_while(Late::get);
         bases.map(CpuBase::local).enumerate()

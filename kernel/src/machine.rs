@@ -38,7 +38,6 @@ pub(crate) type TickTimer = HrTimer<TickFunction>;
 /// Bytes of the tick of one CPU.
 pub(crate) const TICKING: usize = size_of::<Ticking>();
 
-/// The tick of one CPU.
 struct Ticking {
     state: Lock<MaskingLock, CpuTick>,
     timer: TickTimer,
@@ -210,7 +209,6 @@ impl Machine {
         self.host().clock().switch(counter, others.clone(), tell)
     }
 
-    /// Returns true if `cpu` is online.
     pub(crate) fn is_online(&self, cpu: usize) -> bool {
         let cpu = CpuId(u32::try_from(cpu).unwrap_or(u32::MAX));
         self.host().base(cpu).is_some_and(CpuBase::is_online)

@@ -25,7 +25,6 @@ unsafe extern "C" {
     fn thread_begins();
 }
 
-/// A thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
     /// The upper end of the thread's stack; 0 for the first thread of a CPU, which has the stack of the start.

@@ -51,7 +51,6 @@ pub(crate) static MUST_END: Note = Note::new();
 /// System calls.
 pub(crate) static CALLS: Count = Count::new();
 
-/// A program of user mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// Counts down from its first argument and works in the kernel, alternately, until it is to end.
@@ -85,10 +84,8 @@ impl Program {
     }
 }
 
-/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The program exited with a value.
     Exited(usize),
     /// The program did what user mode must not do, at an address, or 0 where no address was to blame.
     Faulted(usize),

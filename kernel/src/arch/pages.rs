@@ -40,7 +40,6 @@ pub(super) enum Purpose {
     Stack,
 }
 
-/// A table of pages.
 #[repr(C, align(4096))]
 pub(super) struct Table(UnsafeCell<[u64; 512]>);
 
@@ -52,7 +51,6 @@ impl Table {
         Self(UnsafeCell::new([0; 512]))
     }
 
-    /// Returns the address of the table.
     pub(super) fn address(&self) -> usize {
         self.0.get().addr()
     }

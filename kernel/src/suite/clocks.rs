@@ -207,7 +207,6 @@ pub(super) fn driven_by_shared(
     verdict
 }
 
-/// Switches of [`switch`].
 const SWITCHES: u64 = 12;
 static IS_OVER: Note = Note::new();
 /// CPUs whose time went back or jumped.

@@ -74,7 +74,6 @@ fn run_all(hosts: usize) {
     }
 }
 
-/// The progress of a suite that runs.
 struct Progress {
     suite: &'static Suite,
     passed: usize,

@@ -28,7 +28,6 @@ const WORK: Span = Span::from_micros(30);
 const MOST_OFF: u64 = 8;
 
 static COUNTS: [Count; 2] = [const { Count::new() }; 2];
-/// The thread that runs.
 static RUNS: Count = Count::new();
 /// Interrupts that took time of the disturbed thread.
 static TOOK: Count = Count::new();

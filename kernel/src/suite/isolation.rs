@@ -30,7 +30,6 @@ fn start() {
     let _started = one.start(machine().timers, Start::after(Span::from_millis(20)));
 }
 
-/// Returns the CPUs that are isolated.
 fn isolated(machine: &Machine) -> Vec<usize> {
     let cpus = machine.host().cpus();
     let isolated = cpus.filter(|(_, local)| local.is_isolated.is_there());

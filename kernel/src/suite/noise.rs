@@ -33,7 +33,6 @@ const AHEAD_TICKS: u64 = 50;
 type Function = fn(&mut Expired<'_, '_, Monotonic>) -> Restart;
 type CoarseFunction = fn(&mut Timeout) -> Restart;
 
-/// The timers of the work of a CPU.
 struct Work {
     /// The timer that begins each round, on the CPU itself.
     round: HrTimer<Function>,

@@ -96,7 +96,6 @@ impl Counts {
         }
     }
 
-    /// Returns the counts since `then`.
     fn since(machine: &Machine, then: &Self) -> Self {
         let mut counts = Self::now(machine);
         counts.interrupts -= then.interrupts;

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 /// The verdict of a command that checks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckVerdict {
-    /// Every check passed.
     Passed,
     /// A check did not pass; the output says which.
     Failed,

@@ -15,7 +15,6 @@ pub(crate) fn new() -> Histogram<u64> {
     Histogram::new_with_max(longest, DIGITS).expect("three digits and a minute are within bounds")
 }
 
-/// Counts `time` in `histogram`.
 pub(crate) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
 }

@@ -173,7 +173,6 @@ mod tests {
     use clap::{Command, CommandFactory};
     use std::path::Path;
 
-    /// Collects the example commands in the help of `command` and of all its subcommands.
     fn examples(command: &Command, into: &mut Vec<String>) {
         let help = command.get_after_long_help();
         let help = help.map_or_else(String::new, ToString::to_string);

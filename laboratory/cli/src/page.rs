@@ -57,7 +57,6 @@ pub(crate) fn whole(title: &str, body: &Markup) -> String {
     shown::text(&page.into_string()).into_owned()
 }
 
-/// Returns a plot with its caption and its figures.
 pub(crate) fn figure(drawn: Drawn, caption: &str) -> Markup {
     let name = html! { (caption) }.into_string();
     html! {

@@ -29,7 +29,6 @@ fn rows(document: &Value) -> &Vec<Value> {
     document["rows"].as_array().expect("a list")
 }
 
-/// Returns the subjects that have a row of the operation `op` with `pending` timers.
 fn subjects<'d>(document: &'d Value, op: &str, pending: u64) -> BTreeSet<&'d str> {
     { rows(document).iter() }
         .filter(|row| row["op"] == op && row["pending"] == pending)

@@ -220,7 +220,6 @@ fn measured(is_answered: bool, way: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the timeout of a task.
 fn timeout(task: u16, is_answered: bool) -> Duration {
     if is_answered {
         Duration::from_secs(1)
@@ -248,7 +247,6 @@ impl Counts {
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a timeout that was armed at `begin`.
     fn time_out(&self, begin: Instant, timeout: Duration) {
         self.timeouts.fetch_add(1, Ordering::Relaxed);
         let late = begin.elapsed().saturating_sub(timeout);

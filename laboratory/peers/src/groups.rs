@@ -12,7 +12,6 @@ mod locks;
 mod poll;
 mod timeout;
 
-/// Measures the subjects of the group's operation.
 pub(crate) fn measure(group: &mut Group<'_>) {
     match group.operation {
         Operation::BehindSleeps => behind_sleeps::measure(group),

@@ -28,7 +28,6 @@ mod tasks;
 
 use operation::{Aim, COUNTED, Line, Operation, counted};
 
-/// The page with the table of instructions.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance.md");
 
 /// The greatest excess of an operation over the figure of the table that the check accepts, in percent.

@@ -37,7 +37,6 @@ use crate::operation::{Family, Operation};
 use crate::subject::Subject;
 use futures::Futures;
 
-/// A function that measures operations among pending timers.
 type Pending = fn(Turn<'_>) -> Result<Vec<(Operation, f64)>, String>;
 /// A function that measures operations on a given number of threads.
 type Threads = fn(Turn<'_>, u32) -> Result<Vec<(Operation, f64)>, String>;
@@ -112,13 +111,10 @@ pub(crate) const EXACT_IN_C: &str = "tickless_timer (C)";
 pub(crate) const LOOP_IN_C: &str = "tickless_timer in a loop (C)";
 /// `struct tickless_timeout` on a worker, called from C.
 pub(crate) const COARSE_IN_C: &str = "tickless_timeout (C)";
-/// `tickless::time::Sleep` on a worker.
 pub(crate) const SLEEP: &str = "Sleep on a Worker";
-/// `tickless::coarse::Sleep` on a worker.
 pub(crate) const COARSE_SLEEP: &str = "coarse::Sleep on a Worker";
 /// `tickless::time::DelayQueue` on a worker.
 pub(crate) const DELAY_QUEUE: &str = "DelayQueue on a Worker";
-/// The queue of the same name of `tokio-util`.
 pub(crate) const TOKIO_UTIL: &str = "tokio-util DelayQueue";
 /// A wheel without clock, lock, states and cascading levels.
 pub(crate) const LISTS: &str = "limit: a list for each bucket";

@@ -50,7 +50,6 @@ fn sleepy(from: &str, to: &str) -> Scenario {
     read(&with(SLEEPY, from, to))
 }
 
-/// Returns the total time that all CPUs were in the state with this name.
 fn time_in(outcome: &Outcome, name: &str) -> Picos {
     let mut states = outcome.residency.iter();
     states.find(|state| state.state == name).unwrap().time

@@ -205,7 +205,6 @@ pub(crate) fn stop_device() {
     write_coupled(u64::MAX);
 }
 
-/// Sends an interrupt to `cpu`.
 pub(crate) fn interrupt_cpu(cpu: usize) {
     let (cluster, place) = (cpu / 16, cpu % 16);
     // What the other CPU is to find is in memory before it is interrupted.

@@ -223,7 +223,6 @@ pub(crate) fn stop_device() {
     write_coupled(u64::MAX);
 }
 
-/// Sends an interrupt to `cpu`.
 pub(crate) fn interrupt_cpu(cpu: usize) {
     let _error = firmware(0x73_5049, 0, [1, hart_of(cpu), 0]);
 }

@@ -29,7 +29,6 @@ const DIVISOR: usize = 0x3e;
 const MASKED: u32 = 1 << 16;
 /// The timer compares with the TSC.
 const DEADLINE: u32 = 2 << 17;
-/// The register of the deadline.
 const DEADLINE_REGISTER: u32 = 0x6e0;
 /// The divisor of the countdown: one count is so many ticks of the bus, so that 32 bits of counts last a minute, and
 /// not four seconds.

@@ -65,7 +65,6 @@ pub(crate) fn counter() -> u64 {
     }
 }
 
-/// Returns the lower half of the counter.
 pub(super) fn lower() -> u32 {
     load(register(COUNTER))
 }
@@ -97,7 +96,6 @@ fn store_slow(offset: usize, value: u32) {
     }
 }
 
-/// Stops a comparator.
 pub(super) fn stop(comparator: usize) {
     store(register(0x100 + 0x20 * comparator), 0);
 }

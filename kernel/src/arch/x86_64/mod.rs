@@ -253,7 +253,6 @@ pub(crate) fn stop_device() {
     }
 }
 
-/// Sends an interrupt to `cpu`.
 pub(crate) fn interrupt_cpu(cpu: usize) {
     if let Some(id) = apic::id_of(cpu) {
         apic::send(id, Command::Interrupt(segments::CALL));

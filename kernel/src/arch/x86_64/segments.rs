@@ -28,7 +28,6 @@ pub(super) const TIMER: u8 = 0xe0;
 pub(super) const BROADCAST: u8 = 0xe4;
 /// The vector by which CPUs interrupt each other.
 pub(super) const CALL: u8 = 0xe8;
-/// The vector of system calls.
 const SYSTEM_CALL: u8 = 0x80;
 /// The vector of interrupts that were withdrawn too late.
 pub(super) const STRAY: u8 = 0xff;

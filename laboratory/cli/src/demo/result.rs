@@ -32,7 +32,6 @@ pub(crate) struct Outcome {
     pub(crate) totals: Totals,
 }
 
-/// The figures of an arm.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figures {
     arm: Arm,

@@ -117,7 +117,6 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Runs one arm's part of a round.
     fn part<T: Timers>(&self, round: u32, arm: Arm) -> Result<Arc<Tally>, Failure> {
         let server = &self.servers[arm.index()];
         let tally = Arc::new(Tally::default());

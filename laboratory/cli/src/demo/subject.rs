@@ -132,7 +132,6 @@ pub(crate) trait Timers: Clone + Copy + Send + Sync + 'static {
     fn interval_at(start: Instant, period: Duration) -> Self::Interval;
     /// Waits for the next tick, and returns the time at which the tick was due.
     fn tick(interval: &mut Self::Interval) -> impl Future<Output = Instant> + Send;
-    /// Returns the timer for hyper.
     fn hyper() -> Self::Hyper;
 }
 

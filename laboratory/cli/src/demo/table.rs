@@ -39,7 +39,6 @@ enum Better {
     More,
 }
 
-/// The comparison of a figure with tokio's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Against {
     /// The figure is better in every round than tokio's in any.
@@ -199,7 +198,6 @@ pub(crate) fn percent(value: f64) -> String {
     format!("{value:.1} %")
 }
 
-/// The definition of a ratio, for all tables.
 const RATIO_NOTE: &str = "A ratio is ours / tokio's (of rates, tokio's / ours): below 1 is better. ± is half of what \
                           rounds lie apart.";
 
@@ -347,7 +345,6 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// Returns the row with this name.
     fn named(name: &str) -> &'static Row {
         static ALL: &[Row] = &ROWS;
         let row = ALL.iter().find(|row| row.name == name);

@@ -33,7 +33,6 @@ impl AddAssign for Usage {
     }
 }
 
-/// Returns the numbers of the threads whose names are in `names`.
 pub(crate) fn named(names: &[&str]) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc/self/task") else {
         return Vec::new();

@@ -10,7 +10,6 @@ use crate::histogram::quantile;
 use crate::machine::line;
 use crate::units;
 
-/// Formats the line of one thread.
 fn thread_line(
     plan: &Plan,
     number: usize,

@@ -17,7 +17,6 @@ use crate::histogram;
 /// The time for which one subject uses a thread before the next subject does.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// One thread's figures of one subject.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) subject: Subject,

@@ -41,7 +41,6 @@ pub(super) struct Text {
 const LONGEST: u64 = 16 << 20;
 
 impl Input {
-    /// Returns the name of the input, for messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Shipped(one) => one.name.to_owned(),
@@ -50,7 +49,6 @@ impl Input {
         }
     }
 
-    /// Reads a scenario.
     pub(super) fn read(&self) -> Result<Text, Failure> {
         self.read_or(|| ("scenario", scenarios::names()))
     }
@@ -123,7 +121,6 @@ impl From<std::ffi::OsString> for Chosen {
 }
 
 impl Chosen {
-    /// Reads the profile.
     pub(super) fn read(&self) -> Result<Profile, Failure> {
         match self {
             Self::Embedded(name) => {

@@ -231,7 +231,6 @@ fn traced(size: Size) -> String {
     )
 }
 
-/// Prints the scenarios for `--list`.
 fn list() -> Result<CheckVerdict, Failure> {
     let rows = scenarios::SHIPPED
         .iter()

@@ -20,7 +20,6 @@ macro_rules! shipped {
     };
 }
 
-/// All shipped scenarios, by name.
 pub(super) const SHIPPED: &[Shipped] = shipped![
     "compute",
     "coupled-steering",
@@ -35,12 +34,10 @@ pub(super) const SHIPPED: &[Shipped] = shipped![
     "start-cost",
 ];
 
-/// Returns the scenario with this name.
 pub(super) fn find(name: &str) -> Option<Shipped> {
     SHIPPED.iter().copied().find(|one| one.name == name)
 }
 
-/// Returns the names of the scenarios, for messages.
 pub(super) fn names() -> String {
     let names: Vec<&str> = SHIPPED.iter().map(|one| one.name).collect();
     names.join(", ")

@@ -172,7 +172,6 @@ fn name(group: &Group) -> String {
     format!("{}{isolated}", short_ranges(&group.cpus))
 }
 
-/// Names the workloads of a group.
 fn runs(scenario: &Scenario, group: &Group) -> String {
     let names = group.workloads.iter();
     let names = names.filter_map(|index| scenario.workloads.get(*index));

@@ -67,7 +67,6 @@ struct Cpu {
     entered: Option<bool>,
     /// The timer of the wheel that it took out of its queue, and when.
     dequeued: Option<(u64, Queued, i64)>,
-    /// The timer whose callback runs.
     runs: Option<usize>,
     /// The timer whose callback ended last.
     ran: Option<(u64, usize)>,
@@ -159,7 +158,6 @@ impl Tally {
         Some(self.points)
     }
 
-    /// Takes a line.
     pub(super) fn take(&mut self, line: &str) {
         let Some(record) = Record::parse(line) else {
             self.lost += lost(line).unwrap_or(0);

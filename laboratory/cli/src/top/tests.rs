@@ -53,7 +53,6 @@ fn counts(row: &Row) -> [u64; 8] {
     ]
 }
 
-/// Returns the counts of a task and a function.
 fn of(tally: &Tally, task: &str, function: &str) -> [u64; 8] {
     let rows = tally.rows();
     let is_it = |row: &&&Row| row.task == task && row.function == function;

@@ -60,7 +60,6 @@ impl Reader {
         }
     }
 
-    /// Returns the number of lines that were read.
     pub(crate) const fn lines(&self) -> u64 {
         self.line
     }

@@ -127,7 +127,6 @@ fn signed(lines: &[&str]) -> String {
     text
 }
 
-/// Returns the number after a key.
 fn number(line: &str, key: &str) -> u64 {
     let (_, rest) = line
         .split_once(&format!("\"{key}\":"))

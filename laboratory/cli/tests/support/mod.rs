@@ -38,7 +38,6 @@ impl Place {
         command
     }
 
-    /// Runs the command to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments)
             .output()
@@ -100,7 +99,6 @@ impl Place {
     }
 }
 
-/// Returns the words of a command line.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }

@@ -34,7 +34,6 @@ pub(super) const COARSE: [&str; 5] = [
     "core, coarse: expire",
 ];
 
-/// Executes the rounds of `operation`.
 pub(super) fn execute(operation: &str) {
     let step = |name: &str, body: &mut dyn FnMut()| {
         if name == operation {

@@ -27,7 +27,6 @@ const TOKIO_SWITCH: &str = "executor, tokio, two tasks";
 /// The number of operations until locks are biased, buffers have their full length, and the rate of the counter is
 /// known.
 const WARM_UP: u64 = 15_000;
-/// The number of operations that are counted.
 const COUNTED: u64 = 401;
 /// One of this many operations is counted. Other threads inspect a worker that is busy for long, as a worker in an
 /// emulator always is, and then its locks are ordinary for some thousand operations. Consecutive operations would all

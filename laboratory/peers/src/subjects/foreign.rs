@@ -39,7 +39,6 @@ pub(crate) trait Library {
     const FUNCTIONS: Functions;
 }
 
-/// A queue of a library.
 #[derive(Debug)]
 pub(crate) struct Foreign<L: Library> {
     queue: NonNull<c_void>,

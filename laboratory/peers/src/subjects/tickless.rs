@@ -126,7 +126,6 @@ impl SleepKind for OnThread {
     }
 }
 
-/// The subject `tickless::coarse::Sleep` on a worker.
 #[derive(Debug)]
 pub(crate) struct Coarse;
 

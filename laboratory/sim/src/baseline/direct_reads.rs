@@ -9,7 +9,6 @@ use crate::model::costs::Charges;
 use crate::model::current_cpu;
 use crate::model::slow_counter::SlowCounter;
 
-/// Charges the executing CPU for a read of the counter.
 pub(crate) fn charge(charges: &Charges, counter: &mut SlowCounter) {
     let now = current_cpu::cursor();
     let from = counter.serves(current_cpu::cpu(), now, charges.slow_counter_serial);

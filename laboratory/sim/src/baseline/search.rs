@@ -22,13 +22,11 @@ pub(crate) trait Flags {
     fn cpus(&self) -> u32;
     /// Returns true if a task runs on `cpu`.
     fn is_busy(&self, cpu: u32) -> bool;
-    /// Returns true if `cpu` is isolated at this moment.
     fn is_isolated(&self, cpu: u32) -> bool;
     /// Returns the number of times that `cpu` became idle or busy.
     fn changes(&self, cpu: u32) -> u64;
 }
 
-/// The memory of a CPU that searches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Searcher {
     /// The other CPUs that are not isolated, the nearest first, each with the number of its changes at the last check.

@@ -118,7 +118,6 @@ impl Running {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of counts in `time`.
     fn counts(&self, time: Picos) -> u64 {
         let counts = (u128::from(time.0) * u128::from(self.rate)) >> 64;
         u64::try_from(counts).unwrap_or(u64::MAX)
@@ -163,7 +162,6 @@ pub(crate) struct RawCounter {
     stops_in_deep_idle: bool,
 }
 
-/// Reads a counter.
 pub(crate) fn read(source: &Source<'_>, raw: &RawCounter) -> Result<CounterModel, InputError> {
     let ideal = CounterModel::IDEAL;
     let bits = match &raw.bits {

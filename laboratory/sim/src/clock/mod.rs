@@ -447,7 +447,6 @@ impl Clocks {
         self.now.keeper.borrow().max_idle()
     }
 
-    /// Returns true if the counter stops in deep idle states.
     pub(crate) fn stops_when_deep(&self) -> bool {
         self.now.counter.borrow().model.stops_in_deep_idle
             || self.before.counter.borrow().model.stops_in_deep_idle

@@ -26,7 +26,6 @@ pub(crate) struct RawFault {
     leap: Option<Spanned<String>>,
 }
 
-/// Reads the faults of a file.
 pub(crate) fn read_all(
     source: &Source<'_>,
     raw: &[Spanned<RawFault>],
@@ -45,7 +44,6 @@ pub(crate) fn read_all(
     Ok(plan)
 }
 
-/// Reads a fault.
 fn read(
     source: &Source<'_>,
     raw: &Spanned<RawFault>,

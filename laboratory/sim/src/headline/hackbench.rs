@@ -33,7 +33,6 @@ const QUICK_CPUS: u32 = 8;
 /// Messages of the eleven loads, in hundredths of the scenario's number: nothing in a run is random, so only another
 /// number of messages makes another run.
 const LOADS: [u32; 11] = [90, 92, 94, 96, 98, 100, 102, 104, 106, 108, 110];
-/// The loads of a quick trial.
 const QUICK_LOADS: [u32; 3] = [90, 100, 110];
 /// Bytes of a message: up to 256, as in the source.
 const SIZES: [u32; 6] = [8, 16, 32, 64, 128, 256];

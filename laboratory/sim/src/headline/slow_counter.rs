@@ -68,7 +68,6 @@ impl<'a> Case<'a> {
         watch(self.profile, setting).unwrap_or_default()
     }
 
-    /// Returns the total CPU time.
     fn time(&self) -> Picos {
         self.setting.length * u64::from(self.setting.cpus)
     }

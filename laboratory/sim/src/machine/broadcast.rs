@@ -274,7 +274,6 @@ pub(super) fn leave_deep(wakener: Option<&BroadcastWakener>, timers: &Timers<Hos
 /// The interrupt that a CPU waits for.
 #[derive(Clone, Copy)]
 pub(super) struct Interrupts {
-    /// The time of the interrupt.
     pub(super) fires: Picos,
     /// The time at which the last write for it was done.
     pub(super) written: Picos,

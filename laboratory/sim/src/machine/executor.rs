@@ -59,7 +59,6 @@ impl Executor {
         }
     }
 
-    /// Returns the machine.
     pub(crate) const fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -173,7 +172,6 @@ impl Executor {
         }
     }
 
-    /// Handles an interrupt of `cpu` at `at`.
     fn interrupt(&mut self, cpu: u32, at: Picos, kind: EventKind, argument: u32) {
         let machine = &mut self.machine;
         let charges = machine.model.charges;
@@ -398,7 +396,6 @@ impl Executor {
         self.settle(cpu, at);
     }
 
-    /// Brings the offline `cpu` back at `at`.
     fn comes_back(&mut self, cpu: u32, at: Picos) {
         let from = hotplug::bring_back(&mut self.machine, cpu, at);
         self.dispatch(cpu);

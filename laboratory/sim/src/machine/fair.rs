@@ -146,7 +146,6 @@ impl RunQueue for FairClass {
 /// The timer of the tick, on the CPU that executes: a run queue is changed only by its own CPU.
 struct Timer<'a> {
     timer: &'a Exact,
-    /// True if the timer is lazy.
     is_lazy: bool,
 }
 
@@ -292,12 +291,10 @@ impl Precise {
         self.tick.deadline_is_on()
     }
 
-    /// Notes that an interrupt begins at `at`.
     pub(crate) fn interrupt_begins(&mut self, at: Picos) {
         self.clock.interrupt_begins(at.instant());
     }
 
-    /// Notes that the interrupt that the CPU executes ends.
     pub(crate) fn interrupt_ends(&mut self) {
         self.clock.interrupt_ends(current_cpu::cursor().instant());
     }

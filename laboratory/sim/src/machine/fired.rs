@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 pub(crate) enum Fired {
     /// The tick of the CPU that executes, with its findings.
     Tick {
-        /// True if a coarse timer of the CPU is due.
         wheel_is_due: bool,
         /// True if a timer of a sleeping CPU is due that this CPU expires.
         remote_is_due: bool,
@@ -37,7 +36,6 @@ pub(crate) fn reset() {
     FIRED.take();
 }
 
-/// Notes that a timer fired.
 #[inline]
 pub(crate) fn note(fired: Fired) {
     HAS_FIRED.set(true);

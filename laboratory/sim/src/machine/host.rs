@@ -52,7 +52,6 @@ pub(crate) struct CpuLocal {
     asked: Cell<Picos>,
     /// True if the soft stage of the exact timers was raised.
     pub(crate) soft_raised: Cell<bool>,
-    /// True if the CPU sleeps.
     pub(crate) idle: Cell<bool>,
     /// True if the CPU sleeps in a state in which the CPU's device is stopped.
     pub(crate) is_deep: Cell<bool>,
@@ -95,7 +94,6 @@ pub(crate) struct CpuLocal {
 pub(crate) struct Host {
     pub(crate) model: Rc<CostModel>,
     pub(crate) bases: Vec<OnceCell<CpuBase<Self>>>,
-    /// The count of ticks.
     pub(crate) count: TickCount<CostedLock>,
     pub(crate) queue: RefCell<EventQueue>,
     pub(crate) checker: RefCell<TraceChecker>,
@@ -103,7 +101,6 @@ pub(crate) struct Host {
     pub(crate) clocks: Rc<Clocks>,
     /// True while the counter in use is the slow one that all CPUs share.
     pub(crate) is_slow: Cell<bool>,
-    /// The state of the reads of the slow counter.
     pub(crate) slow_counter: RefCell<SlowCounter>,
     /// The way to read the slow counter.
     pub(crate) reads: Reads,
@@ -117,7 +114,6 @@ pub(crate) struct Host {
     pub(crate) migration: Migration,
     /// The number of CPUs that were asked to expire timers of others and have not begun.
     pub(crate) heirs: Cell<u32>,
-    /// The injector of faults, if the run has any.
     pub(crate) faults: Option<RefCell<Injector>>,
     /// The recorder of all events, if the run is recorded.
     pub(crate) recorder: Option<Recorder>,
@@ -313,7 +309,6 @@ impl Host {
         }
     }
 
-    /// Returns the fault plan of the run.
     pub(crate) fn plan(&self) -> Rc<[Fault]> {
         self.faults.as_ref().map_or_else(
             || Rc::new([]) as Rc<[Fault]>,
@@ -321,7 +316,6 @@ impl Host {
         )
     }
 
-    /// Counts a fault that happened.
     pub(crate) fn count_fault(&self, kind: FaultKind) {
         if let Some(faults) = &self.faults {
             faults.borrow_mut().count(kind);

@@ -233,7 +233,6 @@ impl Machine {
         self.host().breaks(promise)
     }
 
-    /// Notes a value of a series.
     pub(super) fn note(&mut self, series: &'static str, value: Picos) {
         self.series.entry(series).or_default().note(value);
     }
@@ -359,7 +358,6 @@ impl Machine {
         self.check_lag(cpu);
     }
 
-    /// Checks the lag of the task of `cpu`.
     fn check_lag(&mut self, cpu: u32) {
         let state = &mut self.cpus[cpu as usize];
         let lag = state.waiting.fair().and_then(|fair| fair.current_lag());

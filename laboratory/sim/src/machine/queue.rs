@@ -10,7 +10,6 @@ use std::collections::BinaryHeap;
 
 use crate::model::time::Picos;
 
-/// The kinds of simulator events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum EventKind {
@@ -167,7 +166,6 @@ impl EventQueue {
         Some(event)
     }
 
-    /// Returns the index of the bucket with this number.
     #[inline]
     fn index(&self, number: u64) -> usize {
         // Lossless: the number of buckets is a power of two.

@@ -16,7 +16,6 @@ use crate::promise::runtime_given;
 /// The priority of tasks with a reservation, which is higher than all others.
 pub(crate) const DEADLINE: u8 = u8::MAX;
 
-/// The allowed delays of decisions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Late {
     /// The allowed delay of one decision.

@@ -18,7 +18,6 @@ use crate::model::time::Picos;
 /// The number of a task.
 pub(crate) type TaskId = u32;
 
-/// The next step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The task computes for this long, unless it is interrupted, and takes another step.
@@ -81,13 +80,11 @@ impl fmt::Debug for Task {
     }
 }
 
-/// The run queue of a CPU.
 pub(crate) trait RunQueue {
     /// Puts a task that can run into the queue, at `now` by the clock of the queue. A task that was `preempted` keeps
     /// its place. Returns true if the task should run in place of the running one, which has the same priority.
     fn put(&mut self, id: TaskId, task: &Task, preempted: bool, now: RunTime) -> bool;
 
-    /// Takes the task that runs next.
     fn take(&mut self, now: RunTime) -> Option<TaskId>;
 
     /// Takes a waiting task, for another CPU that has none.
@@ -111,7 +108,6 @@ pub(crate) trait RunQueue {
         None
     }
 
-    /// Returns the queue of the tasks with reservations, if there is one.
     fn deadline(&mut self) -> Option<&mut DeadlineQueue<TaskId>> {
         None
     }

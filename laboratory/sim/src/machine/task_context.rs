@@ -228,7 +228,6 @@ impl<'m> TaskContext<'m> {
         was_queued
     }
 
-    /// Wakes a task.
     pub(crate) fn wake(&mut self, task: TaskId) {
         self.machine.wake(task);
     }

@@ -58,12 +58,10 @@ impl Ticks {
         }
     }
 
-    /// Returns the tick state of `cpu`.
     pub(crate) fn of(&self, cpu: u32) -> RefMut<'_, CpuTick> {
         self.cpus[cpu as usize].borrow_mut()
     }
 
-    /// Returns true if the tick of `cpu` is stopped.
     pub(crate) fn is_stopped(&self, cpu: u32) -> bool {
         self.cpus[cpu as usize].borrow().is_stopped()
     }

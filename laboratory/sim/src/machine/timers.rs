@@ -8,10 +8,8 @@ use tickless_core::time::{ClockId, Monotonic};
 use crate::machine::host::Host;
 use crate::model::current_cpu;
 
-/// A coarse timer.
 pub(crate) type Coarse<F = CoarseCall> = owned::Coarse<Host, F>;
 
-/// An exact timer.
 pub(crate) type Exact<C = Monotonic> = owned::Exact<Host, C>;
 
 impl Keeper for Host {
@@ -39,7 +37,6 @@ pub(crate) trait Operations<C: ClockId> {
     /// takes a timer away from another CPU does not notify that CPU (spec CAN-2).
     fn may_leave_armed(&self);
 
-    /// Cancels the timer.
     fn cancel(&self);
 }
 

@@ -152,7 +152,6 @@ impl VirtualLock {
         }
     }
 
-    /// Releases the lock for the CPU that executes.
     #[inline]
     fn release(&self) {
         current_cpu::with(|current| {

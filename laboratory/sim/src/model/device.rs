@@ -86,7 +86,6 @@ pub(crate) struct Written {
     /// True if the device may fire before the requested time, because that time is beyond the device's range, or nearer
     /// than the core's shortest delay.
     pub(crate) may_be_early: bool,
-    /// The delay that was written, if a delay was.
     pub(crate) delay: Picos,
 }
 

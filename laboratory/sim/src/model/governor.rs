@@ -22,7 +22,6 @@ pub(crate) struct Sleeps {
 }
 
 impl Sleeps {
-    /// Notes the length of a sleep.
     pub(crate) const fn note(&mut self, slept: Picos) {
         self.last[self.noted % REMEMBERED] = slept;
         self.noted = self.noted.wrapping_add(1);

@@ -85,7 +85,6 @@ impl Source<'_> {
         }
     }
 
-    /// Parses a time.
     pub(crate) fn time(&self, text: &toml::Spanned<String>) -> Result<Picos, InputError> {
         Picos::parse(text.get_ref()).ok_or_else(|| {
             let wrong = format!("\"{}\" is not a time", text.get_ref());

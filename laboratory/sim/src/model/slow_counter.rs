@@ -19,7 +19,6 @@ const REMEMBERED: usize = 4 * crate::model::topology::CPUS_MAX as usize;
 /// The word in which a CPU publishes the number of a read. The number has no meaning of its own; it only advances.
 type Number = Word<32>;
 
-/// A read of the counter itself.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     /// The time at which the counter begins the read.

@@ -10,7 +10,6 @@ use tickless_core::coarse::{Tick, WheelKind};
 use tickless_core::time::Clock;
 use tickless_core::trace::{Event as Traced, TimerId};
 
-/// A timer that is queued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
     /// The CPU on which the timer is queued.
@@ -18,7 +17,6 @@ pub(crate) struct Queued {
     pub(crate) due: Due,
 }
 
-/// The due time of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
     /// The timer is due at the beginning of this tick.

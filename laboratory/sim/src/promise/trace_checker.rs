@@ -32,7 +32,6 @@ pub(crate) struct TraceChecker {
     pub(crate) late_own: Distribution,
     /// The lateness of coarse timers that another CPU fired.
     pub(crate) late_remote: Distribution,
-    /// The lateness of exact timers.
     pub(crate) late_exact: Distribution,
     /// The largest lateness that a timer may have.
     pub(crate) late_max: Picos,
@@ -160,7 +159,6 @@ impl TraceChecker {
         self.check(Promise::NeverLost, 0, wrong);
     }
 
-    /// Counts an event of the machine on `cpu` at `at`.
     #[inline]
     pub(crate) fn event(&mut self, cpu: u32, at: Picos, value: u64) {
         self.counts.events += 1;

@@ -40,7 +40,6 @@ impl Tally {
     }
 }
 
-/// The tallies of all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     cpus: Vec<Tally>,
@@ -86,7 +85,6 @@ impl Tallies {
         }
     }
 
-    /// Counts an exact timer that `cpu` fired.
     pub(crate) fn exact(&mut self, cpu: u32, late: Picos) {
         self.count(cpu, |tally| tally.fires += 1);
         if let Some(times) = self.late_of(cpu, 1) {

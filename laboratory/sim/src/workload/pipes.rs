@@ -29,7 +29,6 @@ const WORD_BYTES: u32 = 8;
 pub(super) struct Messages {
     /// The number of messages from each sender to each receiver of its group.
     pub(super) count: u32,
-    /// The bytes of one message.
     pub(super) size: u32,
     /// The bytes that a pipe holds.
     pub(super) room: u32,

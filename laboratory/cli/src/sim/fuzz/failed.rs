@@ -103,7 +103,6 @@ struct Least {
 }
 
 impl Failed {
-    /// Records that `draft` failed with `result`.
     pub(super) fn of(draft: &Draft, result: &Done<Outcome>) -> Self {
         Self {
             seed: draft.seed,

@@ -264,7 +264,6 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// Records the result of `draft`.
     fn judge(&mut self, draft: &Draft, result: &Done<Outcome>) -> Result<(), Failure> {
         self.drawn.count(draft, holds(result));
         if holds(result) {

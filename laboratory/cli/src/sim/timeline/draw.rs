@@ -170,7 +170,6 @@ fn drawing(axis: &Axis, lanes: usize, about: &str, body: &Markup) -> Markup {
     }
 }
 
-/// Draws the lanes of the CPUs.
 fn cpus(picture: &Picture, lanes: &Lanes, axis: &Axis, deep: &[String]) -> Markup {
     let row = |cpu: u32| lanes.cpus.range(..cpu).count() as f64;
     let top = |cpu: u32| TOP + STEP * row(cpu);
@@ -267,7 +266,6 @@ fn child(state: &State, group: usize, slot: ChildSlot) -> String {
     below.map_or_else(|| "no child".to_owned(), |below| format!("group {below}"))
 }
 
-/// Returns the names of these children.
 fn children(state: &State, group: usize, slots: ChildSlots) -> String {
     let names: Vec<String> = slots.map(|slot| child(state, group, slot)).collect();
     names.join(", ")
@@ -342,7 +340,6 @@ fn terms(pieces: &[Piece<'_, Duty>], axis: &Axis) -> Vec<(f64, f64, ChildSlot)> 
     terms
 }
 
-/// Returns the CPUs that made a promise.
 fn promisers(lanes: &Lanes) -> Vec<u32> {
     let mut cpus: Vec<u32> = lanes.promises.iter().map(|span| span.what.cpu).collect();
     cpus.sort_unstable();

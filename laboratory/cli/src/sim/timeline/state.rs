@@ -5,12 +5,10 @@ use tickless_core::trace::Event;
 use tickless_core::trace::line::Setting;
 use tickless_sim::record::{MachineEvent, Record, Recorded};
 
-/// The activity of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
     /// The CPU is in an interrupt of this name.
     Interrupt(&'static str),
-    /// The CPU is in the soft stage.
     Soft,
     /// The CPU runs the task with this number.
     Running(u32),
@@ -24,7 +22,6 @@ pub(super) enum Activity {
     Off,
 }
 
-/// The state of a CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cpu {
     interrupt: Option<&'static str>,
@@ -58,7 +55,6 @@ impl Cpu {
         }
     }
 
-    /// Applies an event to the state of the CPU.
     fn does(&mut self, what: &MachineEvent) {
         match what {
             MachineEvent::IrqHandlerEntry { name } => {
@@ -78,7 +74,6 @@ impl Cpu {
     }
 }
 
-/// The state of a group of the hierarchy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) level: usize,
@@ -103,7 +98,6 @@ impl State {
         }
     }
 
-    /// Applies `record` to the state.
     pub(super) fn apply(&mut self, record: &Record) {
         match record.what {
             Recorded::Machine(ref what) => {

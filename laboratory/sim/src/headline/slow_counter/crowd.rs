@@ -106,7 +106,6 @@ const WAKE: &[Op] = &[Op::Lock, Op::Read, Op::Wake, Op::Unlock];
 /// The CPU that brings the record forward.
 const KEEPER: u32 = 0;
 
-/// The next step of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The CPU computes until the next tick or wake-up.
@@ -150,7 +149,6 @@ struct RunQueue {
     waiting: VecDeque<u32>,
 }
 
-/// The crowd.
 #[derive(Debug)]
 pub(super) struct Crowd {
     setting: Setting,
@@ -380,7 +378,6 @@ impl Crowd {
         self.goes_on(cpu, at + takes, Phase::Operation);
     }
 
-    /// `cpu` reads the clock from `at` on.
     fn reads(&mut self, cpu: u32, at: Picos) {
         let record = self.record;
         let writes = cpu == KEEPER;
@@ -416,7 +413,6 @@ impl Crowd {
         self.goes_on(cpu, from + takes, then);
     }
 
-    /// `cpu` has loaded the word.
     fn looks(&mut self, cpu: u32, at: Picos) {
         let word = self.word;
         let state = self.cpu(cpu);
@@ -432,7 +428,6 @@ impl Crowd {
         }
     }
 
-    /// `cpu` tries to lock the word that it found.
     fn locks(&mut self, cpu: u32, at: Picos) {
         let found = self.cpu(cpu).found;
         if self.word != found {

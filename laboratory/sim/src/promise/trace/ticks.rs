@@ -19,7 +19,6 @@ struct Cpu {
     has_flushed: bool,
 }
 
-/// All CPUs.
 #[derive(Debug, Default)]
 pub(super) struct Ticks(BTreeMap<u32, Cpu>);
 

@@ -129,7 +129,6 @@ impl Timers {
         self.live.get(&id)?.armed.as_ref()
     }
 
-    /// Returns the number of queued timers.
     pub(super) fn queued(&self) -> u64 {
         let all = self.live.values();
         all.filter(|timer| timer.armed.is_some()).count() as u64
