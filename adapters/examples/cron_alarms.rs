@@ -9,7 +9,6 @@
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
 use std::error::Error;
-use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
@@ -17,57 +16,27 @@ use chrono::{DateTime, Utc};
 use croner::Cron;
 use tickless::realtime::sleep_until_next;
 
-/// The reasons why there is no next alarm.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NoAlarm {
-    /// The rule has no next alarm, or failed to compute it.
-    Rule(String),
-    /// The rule answered with an instant that is not later than the instant of the query.
-    NotLater {
-        /// The time after which the rule was to find the next alarm.
-        asked: SystemTime,
-        /// The answer of the rule.
-        answered: SystemTime,
-    },
-}
-
-impl fmt::Display for NoAlarm {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rule(text) => write!(formatter, "the rule has no next time: {text}"),
-            Self::NotLater { asked, answered } => write!(
-                formatter,
-                "the rule was asked what comes after {}, and answered {}",
-                DateTime::<Utc>::from(*asked),
-                DateTime::<Utc>::from(*answered)
-            ),
-        }
-    }
-}
-
-impl Error for NoAlarm {}
+/// The time of the next alarm, or the reason why there is none.
+type Next = Result<SystemTime, String>;
 
 /// Returns the first time after `now` at which `rule` fires.
-pub(crate) fn next_alarm(
-    rule: impl Fn(SystemTime) -> Result<SystemTime, NoAlarm>,
-    now: SystemTime,
-) -> Result<SystemTime, NoAlarm> {
+pub(crate) fn next_alarm(rule: impl Fn(SystemTime) -> Next, now: SystemTime) -> Next {
     let next = rule(now)?;
-    if next <= now {
-        return Err(NoAlarm::NotLater {
-            asked: now,
-            answered: next,
-        });
+    if next > now {
+        return Ok(next);
     }
-    Ok(next)
+    let [asked, answered] = [now, next].map(DateTime::<Utc>::from);
+    Err(format!(
+        "the rule was asked what comes after {asked}, and answered {answered}"
+    ))
 }
 
 /// Returns the rule of a cron pattern in UTC, in which no hour occurs twice.
-pub(crate) fn by(pattern: &Cron) -> impl Fn(SystemTime) -> Result<SystemTime, NoAlarm> {
+pub(crate) fn by(pattern: &Cron) -> impl Fn(SystemTime) -> Next {
     move |now| {
         let next = pattern.find_next_occurrence(&DateTime::<Utc>::from(now), false);
         next.map(SystemTime::from)
-            .map_err(|error| NoAlarm::Rule(error.to_string()))
+            .map_err(|error| format!("the rule has no next time: {error}"))
     }
 }
 
@@ -75,9 +44,7 @@ pub(crate) fn by(pattern: &Cron) -> impl Fn(SystemTime) -> Result<SystemTime, No
 ///
 /// After each set of the clock the rule is queried again, so no alarm is missed or rung twice. If the rule has no
 /// answer, the wait ends at once with the reason.
-pub(crate) async fn alarm(
-    rule: impl Fn(SystemTime) -> Result<SystemTime, NoAlarm>,
-) -> Result<SystemTime, NoAlarm> {
+pub(crate) async fn alarm(rule: impl Fn(SystemTime) -> Next) -> Next {
     let mut failed = None;
     let came = sleep_until_next(|now| match next_alarm(&rule, now) {
         Ok(next) => next,

@@ -22,7 +22,7 @@ mod rate_limiter;
 #[path = "../../examples/retry.rs"]
 mod retry;
 
-use self::cron_alarms::{NoAlarm, alarm, by, next_alarm};
+use self::cron_alarms::{alarm, by, next_alarm};
 
 #[test]
 fn a_server_drains_what_is_under_way() {
@@ -62,10 +62,7 @@ fn alarms_come_in_their_order() {
 fn a_rule_that_goes_back_in_time_is_told() {
     let back = |now: SystemTime| Ok(now - Duration::from_secs(2400));
     let told = block_on(alarm(back)).unwrap_err();
-    assert!(
-        matches!(told, NoAlarm::NotLater { asked, answered } if answered < asked),
-        "{told}"
-    );
+    assert!(told.contains("and answered"), "{told}");
     let still = |now: SystemTime| Ok(now);
     assert!(next_alarm(still, UNIX_EPOCH).is_err());
 }
@@ -75,10 +72,8 @@ fn a_rule_without_a_next_time_is_told() {
     let past = Cron::from_str("0 0 30 2 *");
     // Croner may refuse the pattern, or the question.
     if let Ok(pattern) = past {
-        assert!(matches!(
-            block_on(alarm(by(&pattern))),
-            Err(NoAlarm::Rule(_))
-        ));
+        let told = block_on(alarm(by(&pattern))).unwrap_err();
+        assert!(told.starts_with("the rule has no next time"), "{told}");
     }
     let hourly = Cron::from_str("0 * * * *").unwrap();
     let next = next_alarm(by(&hourly), UNIX_EPOCH + Duration::from_secs(60));

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quinn::crypto::rustls::QuicServerConfig;
+use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use quinn::rustls::{self, RootCertStore};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig};
 use tickless_adapters::quinn::Runtime;
 
@@ -19,21 +18,14 @@ fn configurations() -> (ServerConfig, ClientConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = CertificateDer::from(made.cert);
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let server = rustls::ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], key.into())
-        .unwrap();
-    let server = QuicServerConfig::try_from(server).unwrap();
+    let server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).unwrap();
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(Some(IdleTimeout::try_from(IDLE).unwrap()));
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
     let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).unwrap();
     client.transport_config(Arc::new(transport));
-    (ServerConfig::with_crypto(Arc::new(server)), client)
+    (server, client)
 }
 
 fn endpoint(server: Option<ServerConfig>) -> Endpoint {
@@ -43,17 +35,13 @@ fn endpoint(server: Option<ServerConfig>) -> Endpoint {
 }
 
 #[test]
-fn quinn_carries_what_is_sent_and_closes_what_is_idle() {
+fn quinn_closes_what_is_idle() {
     without_timers_of_tokio(async {
         let (server_config, client_config) = configurations();
         let server = endpoint(Some(server_config));
         let address = server.local_addr().unwrap();
-        let echo = tokio::spawn(async move {
+        let served = tokio::spawn(async move {
             let connection = server.accept().await.unwrap().await.unwrap();
-            let (mut send, mut receive) = connection.accept_bi().await.unwrap();
-            let bytes = receive.read_to_end(1 << 20).await.unwrap();
-            send.write_all(&bytes).await.unwrap();
-            send.finish().unwrap();
             connection.closed().await
         });
         let client = endpoint(None);
@@ -61,16 +49,11 @@ fn quinn_carries_what_is_sent_and_closes_what_is_idle() {
             .connect_with(client_config, address, "localhost")
             .unwrap();
         let connection = connection.await.unwrap();
-        let (mut send, mut receive) = connection.open_bi().await.unwrap();
-        let sent = vec![7; 200_000];
-        send.write_all(&sent).await.unwrap();
-        send.finish().unwrap();
-        assert_eq!(receive.read_to_end(1 << 20).await.unwrap(), sent);
         let started = Instant::now();
         assert_eq!(connection.closed().await, quinn::ConnectionError::TimedOut);
         // It was idle from the last packet on, which may have been a little before.
         assert!(started.elapsed() >= IDLE / 3);
-        assert_eq!(echo.await.unwrap(), quinn::ConnectionError::TimedOut);
+        assert_eq!(served.await.unwrap(), quinn::ConnectionError::TimedOut);
     });
 }
 

@@ -32,15 +32,6 @@ fn a_request_that_takes_too_long_fails_with_towers_error() {
 }
 
 #[test]
-fn a_response_that_is_ready_wins() {
-    let quick = service_fn(|number: u32| future::ready(Ok::<_, Infallible>(number)));
-    let service = ServiceBuilder::new()
-        .layer(TimeoutLayer::new(Duration::ZERO))
-        .service(quick);
-    assert_eq!(block_on(service.oneshot(7)).unwrap(), 7);
-}
-
-#[test]
 fn a_response_whose_sleeps_are_put_off_wins() {
     let sleeps = service_fn(|()| time::sleep(Duration::ZERO).map(Ok::<_, Infallible>));
     let limited = ServiceBuilder::new()
