@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures::future::join;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::retry_on_intr;
 use support::{
-    Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, us, waiting, waiting_idly,
+    Wakes, assert_passed, block_on, is_readable, ms, on_thread, panic_of, poll_idly, us, wait,
+    waiting, waiting_idly,
 };
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
-use tickless::{Driver, StartError, Turn, Worker, coarse};
+use tickless::{Driver, Turn, Worker, coarse};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -28,14 +28,6 @@ fn driver() -> Driver {
     // Timers fire in its turns alone, however long the system keeps the thread from them.
     driver.set_helped(false);
     driver
-}
-
-/// Waits by poll(2) until the descriptor is readable.
-fn wait(driver: &Driver) {
-    let fd = driver.as_fd();
-    let ready =
-        retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)).expect("poll works");
-    assert_eq!(ready, 1);
 }
 
 /// Waits and takes turns until a turn fires something. The kernel may find a deadline passed up to the error of the
@@ -49,16 +41,6 @@ fn firing_turn(driver: &Driver) -> Turn {
         }
         assert!(turn.next.is_some(), "something was waited for");
     }
-}
-
-fn is_readable(driver: &Driver) -> bool {
-    let fd = driver.as_fd();
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now))).expect("poll works")
-        == 1
 }
 
 #[test]
@@ -281,24 +263,6 @@ fn more_soft_timers_than_a_turn_may_fire_keep_the_descriptor_readable() {
 }
 
 #[test]
-fn timers_queued_before_become_the_drivers() {
-    let _patience = support::begin();
-    for _ in 0..20 {
-        let start = Instant::now();
-        let (wakes, waker) = Wakes::new();
-        let _sleep = waiting(|| sleep(ms(3)), &waker);
-        let driver = driver();
-        // Unless the machine was so slow that the expiry thread came first.
-        while wakes.count() == 0 && driver.next_deadline().is_some() {
-            wait(&driver);
-            let _any = driver.turn();
-        }
-        wakes.wait();
-        assert_passed(start, ms(3));
-    }
-}
-
-#[test]
 fn timers_of_a_dropped_driver_fire_and_its_descriptor_is_silent() {
     let _patience = support::begin();
     let driver = driver();
@@ -388,23 +352,6 @@ fn a_late_request_for_a_turn_does_not_stand_for_the_deadline() {
     let flags = rustix::time::TimerfdTimerFlags::ABSTIME;
     rustix::time::timerfd_settime(driver.as_fd(), flags, &at_once).expect("it is a timer");
     run_until(&driver, exact.as_mut());
-}
-
-#[test]
-fn coarse_timers_queued_before_become_the_drivers() {
-    let _patience = support::begin();
-    for later in [false, true] {
-        on_thread(move || {
-            let mut before = waiting_idly(|| coarse::sleep(ms(10)));
-            let driver = driver();
-            let behind = later.then(|| waiting_idly(|| coarse::sleep(ms(25))));
-            run_until(&driver, before.as_mut());
-            if let Some(mut behind) = behind {
-                run_until(&driver, behind.as_mut());
-            }
-            assert_eq!(driver.next_deadline(), None);
-        });
-    }
 }
 
 #[test]
@@ -504,26 +451,6 @@ fn change_roles(draw: &mut impl FnMut(u64) -> u64) {
 }
 
 #[test]
-fn drivers_and_workers_take_turns_on_one_thread() {
-    let _patience = support::begin();
-    on_thread(|| {
-        for _ in 0..5 {
-            let driver = driver();
-            assert!(matches!(Worker::new(), Err(StartError::AlreadyTaken)));
-            assert!(matches!(Driver::new(), Err(StartError::AlreadyTaken)));
-            let [first, second, third] = [1, 2, 4].map(|millis| waiting_idly(|| sleep(ms(millis))));
-            // The descriptor may be readable once for what the expiry thread did on this thread before.
-            let _fired = firing_turn(&driver);
-            drop(driver);
-            let worker = Worker::new().expect("the thread is free");
-            worker.block_on(join(first, second));
-            drop(worker);
-            block_on(third);
-        }
-    });
-}
-
-#[test]
 fn a_turn_inside_of_a_callback_is_refused() {
     thread_local!(static OWN: Cell<Option<&'static Driver>> = const { Cell::new(None) });
     let _patience = support::begin();
@@ -542,20 +469,6 @@ fn a_turn_inside_of_a_callback_is_refused() {
         let text = texts.recv().expect("the callback ran");
         assert!(text.contains("inside of a callback"), "{text}");
     });
-}
-
-#[test]
-fn a_thread_that_ends_as_a_driver_leaves_its_timers_to_others() {
-    let _patience = support::begin();
-    let (wakes, waker) = Wakes::new();
-    let mut sleep = on_thread(move || {
-        let driver = driver();
-        let sleep = waiting(|| sleep(ms(3)), &waker);
-        std::mem::forget(driver);
-        sleep
-    });
-    wakes.wait();
-    assert!(poll_idly(sleep.as_mut()).is_ready());
 }
 
 #[test]

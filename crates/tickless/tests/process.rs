@@ -19,14 +19,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::retry_on_intr;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::fork::{fork, fork_here, fork_without_patience, leave};
 use support::refuse::refuse;
 use support::{
-    Wakes, allow_threads, as_mortal, assert_passed, block_on, in_own_process, limit_threads, ms,
-    on_thread, panic_of, poll_idly, poll_with, until, us, worker,
+    Wakes, allow_threads, as_mortal, assert_passed, block_on, in_own_process, is_readable,
+    limit_threads, ms, on_thread, panic_of, poll_idly, poll_with, until, us, wait, worker,
 };
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Monotonic, Restart, Setup, Span, Start};
 use tickless::time::{self, Sleep, sleep};
@@ -231,21 +229,6 @@ fn park_on(worker: &Worker, epoll: impl AsFd) {
     let mut events = EpollEvents::with_capacity(1);
     let _any = worker.park_on_epoll(epoll, &mut events).expect("no error");
     assert!(events.is_empty());
-}
-
-fn is_readable(driver: &Driver) -> bool {
-    let fd = driver.as_fd();
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now))).expect("poll works")
-        > 0
-}
-
-fn wait(driver: &Driver) {
-    let fd = driver.as_fd();
-    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)).expect("poll works");
 }
 
 #[test]

@@ -210,44 +210,6 @@ async fn wander(seed: u64, moved: Arc<AtomicU32>) {
 }
 
 #[test]
-fn thousands_of_tasks_sleep_at_the_same_time() {
-    let _patience = support::begin();
-    multi_thread(3).block_on(async {
-        let tasks: Vec<_> = (0..5_000_u64)
-            .map(|seed| {
-                tokio::spawn(async move {
-                    let mut random = Random::new(seed);
-                    for _ in 0..2 {
-                        let duration = us(random.below(60_000));
-                        let start = Instant::now();
-                        sleep(duration).await;
-                        assert_passed(start, duration);
-                    }
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.await.expect("it does not panic");
-        }
-    });
-}
-
-#[test]
-fn a_runtime_is_shut_down_with_sleeps_queued() {
-    let _patience = support::begin();
-    let runtime = multi_thread(2);
-    for _ in 0..200 {
-        runtime.spawn(async {
-            sleep(ms(1)).await;
-            sleep(Duration::from_secs(3600)).await;
-        });
-    }
-    runtime.block_on(sleep(ms(3)));
-    drop(runtime);
-    support::block_on(sleep(us(100)));
-}
-
-#[test]
 fn io_of_tokio_is_limited_in_time() {
     let _patience = support::begin();
     multi_thread(2).block_on(async {
@@ -263,26 +225,6 @@ fn io_of_tokio_is_limited_in_time() {
         let accepted = timeout(Duration::from_secs(20), listener.accept()).await;
         accepted.expect("in time").expect("a connection");
         client.await.expect("it does not panic").expect("connected");
-    });
-}
-
-#[test]
-fn io_of_smol_is_limited_in_time() {
-    use async_io::Async;
-    use std::net::{TcpListener, TcpStream};
-    let _patience = support::begin();
-    async_io::block_on(async {
-        let listener = Async::<TcpListener>::bind(([127, 0, 0, 1], 0)).expect("a port");
-        let address = listener.get_ref().local_addr().expect("an address");
-        assert!(timeout(ms(3), listener.accept()).await.is_err());
-        let client = async move {
-            sleep(ms(1)).await;
-            Async::<TcpStream>::connect(address).await
-        };
-        let accepted = timeout(Duration::from_secs(20), listener.accept());
-        let (accepted, client) = futures::future::join(accepted, client).await;
-        accepted.expect("in time").expect("a connection");
-        client.expect("connected");
     });
 }
 

@@ -6,13 +6,10 @@
 mod support;
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
-use support::{Wakes, block_on, ms, on_thread, poll_idly, waiting};
+use support::{Wakes, block_on, ms, on_thread, poll_idly, wait, waiting};
 use tickless::time::sleep;
 use tickless::{Driver, Worker, coarse};
 
@@ -60,9 +57,7 @@ impl Own {
             Self::Driver(driver) => {
                 let mut both = Box::pin(both);
                 while poll_idly(both.as_mut()).is_pending() {
-                    let fd = driver.as_fd();
-                    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None))
-                        .expect("poll works");
+                    wait(driver);
                     let _turn = driver.turn();
                 }
             }

@@ -7,10 +7,11 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 
 use futures::Stream as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use support::{Wakes, panic_of, poll_with};
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, StartOutcome};
 use tickless::realtime::OnSet;
 use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, timeout};
@@ -89,16 +90,6 @@ async fn our_functions_move_tokios_clock() {
     assert!(real.elapsed() >= Duration::from_millis(1));
 }
 
-/// A waker that records whether its task was woken.
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, SeqCst);
-    }
-}
-
 /// The runtime's clock was stopped at any time between two of its ticks.
 #[tokio::test(start_paused = true)]
 async fn whole_milliseconds_are_exact_between_two_ticks_too() {
@@ -107,16 +98,14 @@ async fn whole_milliseconds_are_exact_between_two_ticks_too() {
         let start = Instant::now();
         sleep(Duration::from_millis(1)).await;
         assert_eq!(start.elapsed(), Duration::from_millis(1), "{fraction}");
-        let woken = Arc::new(Woken::default());
-        let waker = Waker::from(Arc::clone(&woken));
+        let (woken, waker) = Wakes::new();
         let mut waits = Box::pin(sleep(Duration::from_millis(7)));
-        let mut poll = || waits.as_mut().poll(&mut Context::from_waker(&waker));
-        assert!(poll().is_pending());
+        assert!(poll_with(waits.as_mut(), &waker).is_pending());
         sleep(Duration::from_millis(6)).await;
-        assert!(!woken.0.load(SeqCst), "{fraction}");
+        assert_eq!(woken.count(), 0, "{fraction}");
         sleep(Duration::from_millis(1)).await;
-        assert!(woken.0.load(SeqCst), "{fraction}");
-        assert!(poll().is_ready(), "{fraction}");
+        assert_eq!(woken.count(), 1, "{fraction}");
+        assert!(poll_with(waits.as_mut(), &waker).is_ready(), "{fraction}");
         assert_eq!(start.elapsed(), Duration::from_millis(8), "{fraction}");
         // Less than a tick takes as long as one.
         sleep(Duration::from_micros(300)).await;
@@ -316,17 +305,6 @@ async fn what_waits_when_tokios_clock_is_advanced_is_woken() {
     }
 }
 
-#[test]
-fn a_runtime_without_timers_needs_none() {
-    let _patience = support::begin();
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime").block_on(async {
-        let start = Instant::now();
-        sleep(Duration::from_millis(1)).await;
-        assert!(start.elapsed() >= Duration::from_millis(1));
-    });
-}
-
 /// The names of timers with callbacks in the order in which they fired, and the times of the clock that users see.
 type Fired = Arc<Mutex<Vec<(&'static str, Duration)>>>;
 
@@ -478,12 +456,10 @@ fn a_callback_outlives_a_runtime_of_tokio() {
 #[tokio::test(start_paused = true)]
 async fn a_local_callback_says_that_it_does_not_follow() {
     let local = pin!(WheelTimer::with_kind(WheelKind::Local, |_| { Restart::No }));
-    let start = std::panic::AssertUnwindSafe(|| local.as_ref().start(HOUR));
-    let told = std::panic::catch_unwind(start).expect_err("it panics");
-    let told = told.downcast_ref::<String>().cloned().unwrap_or_else(|| {
-        told.downcast_ref::<&str>()
-            .map_or_else(String::new, |told| (*told).to_owned())
-    });
+    let told = panic_of(|| {
+        let _ = local.as_ref().start(HOUR);
+    })
+    .message;
     assert!(told.starts_with("this timer with a callback goes by the process's clock"));
     assert!(!local.as_ref().is_queued());
 }

@@ -21,8 +21,8 @@ use futures::stream::StreamExt;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use support::{
-    Wakes, assert_passed, block_on, ms, on_thread, panic_of, poll_idly, poll_with, until, us,
-    waiting, waiting_idly, worker,
+    Wakes, assert_passed, block_on, counted, ms, on_thread, panic_of, poll_idly, poll_with, until,
+    us, waiting, waiting_idly, worker,
 };
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
@@ -30,20 +30,6 @@ use tickless::worker::EpollEvents;
 use tickless::{Parking, ScheduleError, StartError, Worker, Workers};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Returns a timer that counts its calls.
-fn counter() -> (
-    Arc<AtomicU32>,
-    HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static>,
-) {
-    let count = Arc::new(AtomicU32::new(0));
-    let inside = Arc::clone(&count);
-    let timer = HrTimer::new(move |_| {
-        inside.fetch_add(1, Ordering::Release);
-        Restart::No
-    });
-    (count, timer)
-}
 
 /// FLUSH-10.
 #[test]
@@ -450,7 +436,7 @@ fn timers_of_a_dropped_worker_fire_while_its_thread_lives_on() {
         let (wakes, waker) = Wakes::new();
         let start = Instant::now();
         let queued = waiting(|| sleep(ms(5)), &waker);
-        let (count, timer) = counter();
+        let (count, timer) = counted();
         let timer = pin!(timer);
         let _ = timer.as_ref().start(Start::after(Span::from_millis(6)));
         drop(worker);
@@ -599,7 +585,7 @@ fn coming_and_going_loses_no_timer() {
 fn ends_with_timers(runs_its_own: bool) -> bool {
     let start = Instant::now();
     let (wakes, waker) = Wakes::new();
-    let (count, timer) = counter();
+    let (count, timer) = counted();
     let timer = Arc::pin(timer);
     let theirs = timer.clone();
     let moved = tickless::stats().moved;

@@ -92,22 +92,6 @@ fn a_task_that_wakes_another_one_gives_way_at_a_checkpoint() {
 }
 
 #[test]
-fn tasks_spawn_tasks_and_sleep() {
-    let executor = executor(2);
-    let depth = executor.block_on(executor.spawn(async {
-        let outer = task::spawn(async {
-            let inner = task::spawn(async {
-                time::sleep(Duration::from_micros(100)).await;
-                3
-            });
-            inner.await.expect("it ends") + 1
-        });
-        outer.await.expect("it ends") + 1
-    }));
-    assert_eq!(depth.expect("it ends"), 5);
-}
-
-#[test]
 fn a_panic_goes_to_the_joiner_and_no_further() {
     let executor = executor(1);
     let bad = executor.spawn(async { panic!("on purpose") });
@@ -195,19 +179,6 @@ fn a_task_that_computes_is_aborted_at_its_next_await() {
     task.abort();
     let ended: Result<(), _> = executor.block_on(task);
     assert!(ended.expect_err("it was aborted").is_cancelled());
-}
-
-#[test]
-fn a_detached_task_goes_on() {
-    let executor = executor(1);
-    let (done, ends) = mpsc::channel();
-    executor
-        .spawn(async move {
-            time::sleep(Duration::from_micros(200)).await;
-            done.send(5).expect("the test waits");
-        })
-        .detach();
-    assert_eq!(ends.recv(), Ok(5));
 }
 
 #[test]

@@ -12,6 +12,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::process::{Command, ExitStatus};
@@ -21,10 +22,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
 use rustix::thread::{gettid, set_thread_res_uid};
-use tickless::Worker;
+use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart};
 use tickless::inspect::{Queued, snapshot};
+use tickless::{Driver, Worker};
 
 pub(crate) mod fork;
 pub(crate) mod refuse;
@@ -153,6 +157,38 @@ impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
         self.note();
     }
+}
+
+/// Returns a timer with a callback, and the number of times that it fired.
+pub(crate) fn counted() -> (
+    Arc<AtomicU32>,
+    HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static>,
+) {
+    let fired = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&fired);
+    let timer = HrTimer::new(move |_| {
+        count.fetch_add(1, Ordering::Release);
+        Restart::No
+    });
+    (fired, timer)
+}
+
+/// Waits by poll(2) until the descriptor of `driver` is readable.
+pub(crate) fn wait(driver: &Driver) {
+    assert!(is_readable_within(driver, None));
+}
+
+pub(crate) fn is_readable(driver: &Driver) -> bool {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    is_readable_within(driver, Some(&now))
+}
+
+fn is_readable_within(driver: &Driver, time: Option<&Timespec>) -> bool {
+    let fd = driver.as_fd();
+    retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], time)).expect("poll works") > 0
 }
 
 /// Polls `future` once, with a waker that does nothing.

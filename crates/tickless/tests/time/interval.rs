@@ -1,27 +1,15 @@
 //! Tests of `interval` and `interval_at`, compared with tokio's.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{self, Wakes, assert_passed, block_on, ms, panic_of, poll_idly, poll_with};
+use crate::support::{self, Wakes, ms, panic_of, poll_idly};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// A second, which is longer than this thread loses its CPU between two lines.
-const SECOND: Duration = Duration::from_secs(1);
 
 same_as_tokio! {
-    async fn ticks_come_at_the_start_and_then_every_period() {
-        let start = time::Instant::now() + ms(3);
-        let mut interval = time::interval_at(start, ms(2));
-        for tick in 0..5 {
-            let due = start + ms(2) * tick;
-            assert_eq!(interval.tick().await, due);
-            assert!(time::Instant::now() >= due);
-        }
-    }
-
     async fn an_interval_does_not_drift() {
         let start = time::Instant::now();
         let mut interval = time::interval_at(start, ms(1));
@@ -32,17 +20,6 @@ same_as_tokio! {
             // Work between the ticks, which a drifting interval would add up.
             thread::sleep(Duration::from_micros(200));
         }
-    }
-
-    async fn a_tick_that_came_and_was_not_taken_is_not_lost() {
-        let start = time::Instant::now() + SECOND;
-        let mut interval = time::interval_at(start, HOUR);
-        {
-            let mut tick = pin!(interval.tick());
-            assert!(poll_idly(tick.as_mut()).is_pending());
-            time::sleep_until(start + ms(6)).await;
-        }
-        assert_eq!(interval.tick().await, start);
     }
 
     async fn polling_and_awaiting_share_the_ticks() {
@@ -188,49 +165,6 @@ fn a_polled_interval_can_be_moved() {
     let mut moved = support::on_thread(move || Box::new(interval));
     wakes.wait();
     assert_eq!(moved.poll_tick(&mut context), Poll::Ready(start));
-}
-
-#[test]
-fn ticks_of_a_tenth_of_a_millisecond_keep_their_phase() {
-    let _patience = support::begin();
-    let period = Duration::from_micros(100);
-    let begin = Instant::now();
-    block_on(async {
-        let start = tickless::time::Instant::from_std(begin);
-        let mut interval = tickless::time::interval_at(start, period);
-        for tick in 0..2_000 {
-            assert_eq!(interval.tick().await, start + period * tick);
-        }
-    });
-    assert_passed(begin, period * 1_999);
-}
-
-/// The interval is polled as streams do it: now and then, and for some ticks not at all.
-#[test]
-fn the_tick_of_a_task_that_gave_up_waiting_is_there_for_the_next() {
-    struct Twice<'a>(&'a mut tickless::time::Interval, u32);
-    impl Future for Twice<'_> {
-        type Output = tickless::time::Instant;
-        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-            self.1 += 1;
-            if self.1 == 2 {
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            self.0.poll_tick(context)
-        }
-    }
-    let _patience = support::begin();
-    let start = tickless::time::Instant::now() + SECOND;
-    let mut interval = tickless::time::interval_at(start, ms(2));
-    let (wakes, waker) = Wakes::new();
-    {
-        let mut waiting = pin!(Twice(&mut interval, 0));
-        assert!(poll_with(waiting.as_mut(), &waker).is_pending());
-        wakes.wait();
-        assert!(poll_with(waiting.as_mut(), &waker).is_pending());
-    }
-    assert_eq!(block_on(Twice(&mut interval, 2)), start);
 }
 
 /// A tick is taken two and a half hours late, when two more ticks are due.

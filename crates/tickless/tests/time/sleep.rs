@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use crate::support::{
     self, Wakes, assert_passed, block_on, ms, poll_idly, poll_with, us, waiting, waiting_idly,
 };
-use futures::future::{Either, join, select};
-use futures::stream::{FuturesUnordered, StreamExt};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -36,18 +34,6 @@ fn a_deadline_that_passed_is_ready_at_once_where_tokio_s_is_pending() {
 }
 
 same_as_tokio! {
-    async fn a_sleep_is_never_early() {
-        for round in 0..20 {
-            let duration = us(round * 113);
-            let start = Instant::now();
-            time::sleep(duration).await;
-            assert_passed(start, duration);
-            let deadline = time::Instant::now() + duration;
-            time::sleep_until(deadline).await;
-            assert!(time::Instant::now() >= deadline);
-        }
-    }
-
     async fn the_longest_times_are_pending_and_can_be_dropped() {
         let longest = [
             Duration::MAX,
@@ -139,23 +125,6 @@ same_as_tokio! {
         assert!(time::Instant::now() >= deadline);
     }
 
-    async fn a_reset_after_firing_starts_anew() {
-        let mut sleep = pin!(time::sleep(ms(1)));
-        sleep.as_mut().await;
-        for round in 1..=3 {
-            let start = Instant::now();
-            sleep.as_mut().reset(time::Instant::now() + ms(round));
-            if poll_idly(sleep.as_mut()).is_ready() {
-                assert_passed(start, ms(round));
-            }
-            sleep.as_mut().await;
-            assert_passed(start, ms(round));
-        }
-        sleep.as_mut().reset(time::Instant::now() + HOUR);
-        assert!(poll_idly(sleep.as_mut()).is_pending());
-        assert!(poll_idly(sleep.as_mut()).is_pending());
-    }
-
     async fn a_sleep_can_be_polled_on_another_thread() {
         let (here, here_waker) = Wakes::new();
         let (there, there_waker) = Wakes::new();
@@ -190,43 +159,6 @@ same_as_tokio! {
             }
         }
         panic!("a sleep that was dropped fired ten times");
-    }
-
-    async fn sleeps_end_in_the_order_of_their_deadlines() {
-        // All are polled for the first time before that.
-        let start = time::Instant::now() + Duration::from_secs(1);
-        let all: FuturesUnordered<_> = [6_u64, 2, 14, 10, 4]
-            .into_iter()
-            .map(|at| async move {
-                time::sleep_until(start + ms(at)).await;
-                at
-            })
-            .collect();
-        let ended: Vec<u64> = all.collect().await;
-        assert_eq!(ended, [2, 4, 6, 10, 14]);
-    }
-
-    async fn sleeps_may_be_dropped_by_the_wake_up_of_one() {
-        struct Dropper(Mutex<Vec<Pin<Box<time::Sleep>>>>, Wakes);
-        impl Wake for Dropper {
-            fn wake(self: Arc<Self>) {
-                self.0.lock().expect("no wake-up panics").clear();
-                self.1.note();
-            }
-        }
-        let dropper = Arc::new(Dropper(Mutex::default(), Wakes::default()));
-        let waker = Waker::from(Arc::clone(&dropper));
-        {
-            let mut list = dropper.0.lock().expect("no wake-up panics");
-            for _ in 0..100 {
-                list.push(waiting(|| time::sleep(ms(5)), &waker));
-            }
-        }
-        while dropper.1.count() == 0 {
-            time::sleep(ms(1)).await;
-        }
-        time::sleep(ms(2)).await;
-        assert!(dropper.0.lock().expect("no wake-up panics").is_empty());
     }
 
     async fn a_waker_may_own_a_sleep() {
@@ -265,31 +197,6 @@ same_as_tokio! {
         assert!(text.starts_with("Sleep {"), "{text}");
         assert!(text.contains(&format!("deadline: {:?}", sleep.deadline())), "{text}");
     }
-}
-
-#[test]
-fn thousands_of_short_sleeps_are_never_early() {
-    let _patience = support::begin();
-    block_on(async {
-        for round in 0..4_000_u64 {
-            let duration = Duration::from_nanos(1 + round * 17 % 60_000);
-            let start = Instant::now();
-            tickless::time::sleep(duration).await;
-            assert_passed(start, duration);
-        }
-    });
-}
-
-#[test]
-fn deadlines_are_kept_to_the_nanosecond() {
-    let _patience = support::begin();
-    block_on(async {
-        for round in 0..2_000_u64 {
-            let deadline = Instant::now() + Duration::from_nanos(20_000 + round * 7);
-            tickless::time::sleep_until(deadline.into()).await;
-            assert!(Instant::now() >= deadline);
-        }
-    });
 }
 
 /// The test checks the deadline: a wake-up takes longer than any error of the cheap clock, and would hide the error.
@@ -335,19 +242,6 @@ fn a_sleep_that_is_polled_in_a_loop_ends() {
 }
 
 #[test]
-fn a_sleep_that_is_made_again_for_every_round_of_a_loop_fires_when_the_loop_waits() {
-    let _patience = support::begin();
-    block_on(async {
-        let start = Instant::now();
-        let (never, sleep) = (std::future::pending::<()>(), tickless::time::sleep(ms(2)));
-        match select(pin!(never), pin!(sleep)).await {
-            Either::Left(_) => unreachable!("it is pending"),
-            Either::Right(_) => assert_passed(start, ms(2)),
-        }
-    });
-}
-
-#[test]
 fn a_sleep_queued_on_one_thread_is_reset_and_dropped_on_another() {
     let _patience = support::begin();
     let (wakes, waker) = Wakes::new();
@@ -384,17 +278,6 @@ fn a_reset_that_meets_the_firing_still_ends() {
             assert_passed(start, us(30));
         }
     });
-}
-
-#[test]
-fn two_sleeps_of_one_task_both_end() {
-    let _patience = support::begin();
-    let start = Instant::now();
-    block_on(async {
-        let (long, short) = (tickless::time::sleep(ms(4)), tickless::time::sleep(ms(1)));
-        join(long, short).await;
-    });
-    assert_passed(start, ms(4));
 }
 
 #[test]

@@ -4,16 +4,15 @@
     reason = "what tokio lets callers ignore may be ignored here"
 )]
 
-use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{self, Wakes, ms, poll_idly, poll_with, us, waiting};
+use crate::support::{self, Wakes, ms, poll_with, us, waiting};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// The duration that tokio uses for "never".
@@ -108,25 +107,6 @@ same_as_tokio! {
         time::sleep(ms(8)).await;
         assert_eq!(wakes.count(), before, "it waits for nothing");
         told!(time, pin!(interval.tick()), &waker);
-    }
-
-    async fn a_tick_may_be_lost_to_another_future_again_and_again() {
-        // A thread that loses its CPU for as long has nothing to lose.
-        for seconds in [1, 4, 16, 64] {
-            let first = time::Instant::now() + Duration::from_secs(seconds);
-            let mut interval = time::interval_at(first, HOUR);
-            let mut lost = 0;
-            loop {
-                tokio::select! {
-                    _ = interval.tick() => break,
-                    () = time::sleep(ms(2)) => lost += 1,
-                }
-            }
-            if lost > 0 {
-                return;
-            }
-        }
-        panic!("no sleep ended before a tick");
     }
 
     async fn a_sleep_that_was_ready_wakes_its_task_when_it_is_reset() {
@@ -358,19 +338,6 @@ same_as_tokio! {
     }
 }
 
-/// A coarse sleep uses the same state machine on the wheel; tokio has no such sleep.
-#[test]
-fn a_coarse_sleep_that_was_ready_wakes_its_task_when_it_is_reset() {
-    let _patience = support::begin();
-    let mut sleep = pin!(tickless::coarse::sleep(Duration::ZERO));
-    let (wakes, waker) = Wakes::new();
-    assert!(poll_with(sleep.as_mut(), &waker).is_ready());
-    sleep.as_mut().reset(tickless::time::Instant::now() + ms(2));
-    wakes.wait();
-    assert!(poll_with(sleep.as_mut(), &waker).is_ready());
-    assert_eq!(wakes.count(), 1);
-}
-
 /// The sleeps are armed one after the other, some far from and some near their deadline; tokio orders only the sleeps
 /// of one slot.
 #[test]
@@ -391,35 +358,4 @@ fn sleeps_of_one_deadline_keep_their_order_however_far_away_they_were() {
     }
     support::until(|| order.lock().expect("no thread panics with it").len() == armed.len());
     assert_eq!(*order.lock().expect("no thread panics with it"), armed);
-}
-
-/// A poll with a waker that wakes no task returns the true state, however often it is repeated.
-#[test]
-fn what_is_over_is_ready_for_code_that_asks_once() {
-    let _patience = support::begin();
-    for _ in 0..1_000 {
-        assert!(poll_idly(pin!(tickless::time::sleep(Duration::ZERO))).is_ready());
-    }
-}
-
-/// The loop has no runtime with a budget of its own.
-#[test]
-fn a_loop_over_coarse_sleeps_that_are_over_lets_others_run() {
-    let _patience = support::begin();
-    let turns = Cell::new(0);
-    let mut never_waits = pin!(async {
-        loop {
-            tickless::coarse::sleep(Duration::ZERO).await;
-            turns.set(turns.get() + 1);
-        }
-    });
-    let (wakes, waker) = Wakes::new();
-    let mut poll = || {
-        let polled: Poll<()> =
-            Pin::as_mut(&mut never_waits).poll(&mut std::task::Context::from_waker(&waker));
-        assert!(polled.is_pending());
-    };
-    poll();
-    poll();
-    assert_eq!((turns.get(), wakes.count()), (256, 2));
 }

@@ -1,21 +1,18 @@
 //! Tests of `tickless::coarse`: the behaviour that it shares with `tickless::time`, on all kinds of threads.
 
-use std::future::{Future, pending, poll_fn, ready};
-use std::os::fd::AsFd as _;
+use std::future::{Future, pending, ready};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    self, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, waiting,
-    worker,
+    self, Wakes, assert_passed, block_on, ms, on_thread, poll_idly, poll_with, until, us, wait,
+    waiting, worker,
 };
 use futures::future::{Either, join_all, select};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
 use tickless::coarse::{self, Sleep, sleep, sleep_until, timeout, timeout_at};
 use tickless::wheel::{Restart, StartOutcome, WheelKind, WheelTimer};
 use tickless::{Driver, Unparker, Worker};
@@ -131,9 +128,7 @@ fn an_event_loop_is_woken_for_coarse_timers() {
             break;
         }
         while wakes.count() == before {
-            let fd = driver.as_fd();
-            retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None))
-                .expect("poll works");
+            wait(&driver);
             let _any = driver.turn();
         }
         rounds += 1;
@@ -301,80 +296,6 @@ fn a_sleep_queued_on_one_thread_is_reset_on_another() {
 }
 
 #[test]
-#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
-fn timers_of_a_thread_that_ends_fire() {
-    let _patience = support::begin();
-    let queue = |waker: &Waker| {
-        [us(500), ms(3), ms(20), ms(100)].map(|duration| waiting(|| sleep(duration), waker))
-    };
-    let check = |wakes: &Wakes, sleeps: &mut [Pin<Box<Sleep>>; 4]| {
-        until(|| wakes.count() == 4);
-        for sleep in sleeps {
-            assert!(coarse::Instant::now() >= sleep.deadline());
-            assert!(poll_idly(sleep.as_mut()).is_ready());
-        }
-    };
-    let (wakes, waker) = Wakes::new();
-    check(&wakes, &mut on_thread(move || queue(&waker)));
-    let (wakes, waker) = Wakes::new();
-    let of_worker = move || {
-        let _worker = worker();
-        queue(&waker)
-    };
-    check(&wakes, &mut on_thread(of_worker));
-    let (wakes, waker) = Wakes::new();
-    let of_event_loop = move || {
-        let _driver = Driver::new().expect("the thread is free");
-        queue(&waker)
-    };
-    check(&wakes, &mut on_thread(of_event_loop));
-}
-
-/// The thread continues after its worker has ended; timers that were queued before the worker was made become the
-/// worker's timers.
-#[test]
-#[cfg_attr(portable_host, ignore = "no event loops on the portable host")]
-fn coming_and_going_loses_no_timer() {
-    let _patience = support::begin();
-    let queue = |waker: &Waker| waiting(|| sleep(ms(10)), waker);
-    let (wakes, waker) = Wakes::new();
-    let _before = queue(&waker);
-    let worker = worker();
-    let (rings, ringing) = Rings::new(&worker);
-    let _during = queue(&ringing);
-    while rings.wakes.count() == 0 {
-        let _any = worker.park();
-    }
-    until(|| wakes.count() == 1);
-    let _kept = queue(&waker);
-    drop(worker);
-    until(|| wakes.count() == 2);
-    let driver = Driver::new().expect("the thread is free");
-    let _last = queue(&waker);
-    drop(driver);
-    until(|| wakes.count() == 3);
-}
-
-#[test]
-fn a_timeout_of_a_ready_future_touches_no_queue() {
-    let _patience = support::begin();
-    on_thread(|| {
-        let worker = worker();
-        worker.block_on(async {
-            for _ in 0..100 {
-                let mut asked = 0;
-                let value = poll_fn(|_| {
-                    asked += 1;
-                    Poll::Ready(asked)
-                });
-                assert_eq!(timeout(ms(1), value).await, Ok(1));
-            }
-        });
-        assert_eq!(worker.next_deadline(), None);
-    });
-}
-
-#[test]
 fn a_waker_that_panics_harms_no_other_timer() {
     struct Panics;
     impl Wake for Panics {
@@ -516,25 +437,6 @@ fn a_coarse_interval_keeps_its_phase() {
         assert_eq!(block_on(interval.tick()), due);
         assert!(coarse::Instant::now() >= due);
     }
-}
-
-#[test]
-fn a_coarse_interval_counts_and_leaves_out_what_it_missed() {
-    use tickless::time::MissedTickBehavior;
-
-    let start = coarse::Instant::now() - HOUR * 5 / 2;
-    let mut interval = coarse::interval_at(start, HOUR);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    assert_eq!(block_on(interval.tick()), start);
-    assert_eq!(interval.missed_ticks(), 2);
-    let (wakes, waker) = Wakes::new();
-    assert!(poll_with(pin!(interval.tick()), &waker).is_pending());
-    // The task that polled last is woken.
-    interval.reset_immediately();
-    wakes.wait();
-    let due = block_on(interval.tick());
-    assert!(due > start + HOUR * 2 && due <= coarse::Instant::now());
-    assert_eq!(interval.missed_ticks(), 2);
 }
 
 #[test]

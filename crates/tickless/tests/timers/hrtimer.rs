@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 use crate::support::{
-    self, Wakes, assert_passed, block_on, in_own_process, ms, on_thread, panic_of, until, worker,
+    self, Wakes, assert_passed, block_on, counted, in_own_process, ms, on_thread, panic_of, until,
+    worker,
 };
 use rustix::process::Signal;
 use rustix::time::{ClockId as KernelClock, DynamicClockId, clock_gettime_dynamic};
@@ -22,20 +23,6 @@ const HOUR: Span = Span::from_secs(3600);
 
 fn after_millis(millis: u64) -> Start {
     Start::after(Span::from_millis(millis))
-}
-
-/// Returns a timer, and the number of times that it fired.
-fn counted() -> (
-    Arc<AtomicU32>,
-    HrTimer<impl FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static>,
-) {
-    let fired = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&fired);
-    let timer = HrTimer::new(move |_: &mut Expired<'_, '_, Monotonic>| {
-        count.fetch_add(1, Ordering::Relaxed);
-        Restart::No
-    });
-    (fired, timer)
 }
 
 /// Parks until `condition` holds.

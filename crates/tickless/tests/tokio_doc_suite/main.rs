@@ -11,28 +11,14 @@
 
 #[macro_use]
 mod details;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
 
 /// Returns the text of the panic of `body`.
 fn text(body: impl FnOnce()) -> String {
-    let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
-    match payload.downcast::<String>() {
-        Ok(text) => *text,
-        Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
-    }
+    support::panic_of(body).message
 }
 
 /// Makes the cases for the time module `$time`; `$run` runs a future under a paused clock.
@@ -43,7 +29,8 @@ macro_rules! suite {
             use std::pin::pin;
             use std::time::Duration;
 
-            use super::{ms, poll, text};
+            use super::support::{ms, poll_idly};
+            use super::text;
             use time::{
                 Instant, MissedTickBehavior, advance, interval, interval_at, sleep, sleep_until,
                 timeout, timeout_at,
@@ -71,7 +58,7 @@ macro_rules! suite {
                     let mut moves = pin!(advance(ms(1)));
                     assert_eq!(
                         text(|| {
-                            let _ready = poll(moves.as_mut());
+                            let _ready = poll_idly(moves.as_mut());
                         }),
                         "time is not frozen"
                     );
@@ -86,12 +73,12 @@ macro_rules! suite {
                     let mut waits = pin!(sleep(ms(100)));
                     assert_eq!(waits.deadline(), start + ms(100));
                     assert!(!waits.is_elapsed());
-                    assert!(poll(waits.as_mut()).is_pending());
+                    assert!(poll_idly(waits.as_mut()).is_pending());
                     advance(ms(99)).await;
-                    assert!(poll(waits.as_mut()).is_pending());
+                    assert!(poll_idly(waits.as_mut()).is_pending());
                     assert!(!waits.is_elapsed());
                     advance(ms(1) + SLOP).await;
-                    assert!(poll(waits.as_mut()).is_ready());
+                    assert!(poll_idly(waits.as_mut()).is_ready());
                     assert!(waits.is_elapsed());
                 });
             }
@@ -114,7 +101,7 @@ macro_rules! suite {
                     // To an earlier time, while it waits.
                     let again = Instant::now();
                     waits.as_mut().reset(again + ms(500));
-                    assert!(poll(waits.as_mut()).is_pending());
+                    assert!(poll_idly(waits.as_mut()).is_pending());
                     waits.as_mut().reset(again + ms(20));
                     waits.await;
                     took(again, ms(20));

@@ -2,9 +2,7 @@
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -14,6 +12,8 @@ use tickless::time::{
 };
 use tickless::wheel::{self, WheelTimer};
 use tickless::{Worker, boottime, coarse, tai};
+
+use crate::support::{Wakes, panic_of, poll_idly, poll_with};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -30,51 +30,6 @@ fn paused<F: Future>(future: F) -> F::Output {
         time::pause();
         future.await
     })
-}
-
-#[derive(Default)]
-struct Count(AtomicU32);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        // Relaxed: one thread.
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-#[test]
-fn a_clock_that_is_stopped_shows_the_same_until_a_sleep_passes() {
-    paused(async {
-        let start = Instant::now();
-        std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(Instant::now(), start);
-        for length in [nanos(1), nanos(500_000), Duration::from_millis(100), DAY] {
-            let before = Instant::now();
-            sleep(length).await;
-            assert_eq!(before.elapsed(), length, "exact");
-        }
-    });
-}
-
-#[test]
-fn an_advance_moves_the_clock_by_what_it_says() {
-    paused(async {
-        for length in [
-            nanos(0),
-            nanos(1),
-            nanos(500_000),
-            Duration::from_millis(100),
-            30 * DAY,
-        ] {
-            let before = Instant::now();
-            time::advance(length).await;
-            assert_eq!(before.elapsed(), length);
-        }
-    });
 }
 
 #[test]
@@ -108,22 +63,16 @@ fn timers_fire_by_deadline_and_then_in_the_order_in_which_they_were_armed() {
 fn a_dropped_sleep_leaves_the_clock_alone() {
     paused(async {
         let start = Instant::now();
-        let count = Arc::new(Count::default());
+        let (count, waker) = Wakes::new();
         {
-            let waker = Waker::from(Arc::clone(&count));
             let mut sleep = pin!(sleep(nanos(5)));
-            assert!(
-                sleep
-                    .as_mut()
-                    .poll(&mut Context::from_waker(&waker))
-                    .is_pending()
-            );
+            assert!(poll_with(sleep.as_mut(), &waker).is_pending());
             drop(waker);
             assert_eq!(Arc::strong_count(&count), 2);
         }
         assert_eq!(Arc::strong_count(&count), 1, "nothing is kept of it");
         sleep(nanos(10)).await;
-        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        assert_eq!(count.count(), 0);
         assert_eq!(start.elapsed(), nanos(10));
     });
 }
@@ -179,15 +128,14 @@ fn each_runtime_has_a_clock_of_its_own_which_ends_with_it() {
 #[test]
 fn a_sleep_that_outlives_its_runtime_waits_for_the_next_clock() {
     let mut left = Box::pin(sleep(nanos(1)));
-    let count = Arc::new(Count::default());
-    let waker = Waker::from(Arc::clone(&count));
+    let (count, waker) = Wakes::new();
     let deadline = paused(async {
         left.set(sleep(nanos(1_000)));
-        let is_ready = left.as_mut().poll(&mut Context::from_waker(&waker));
+        let is_ready = poll_with(left.as_mut(), &waker);
         assert!(is_ready.is_pending());
         left.deadline()
     });
-    assert_eq!(count.0.load(Ordering::Relaxed), 1, "its task looks again");
+    assert_eq!(count.count(), 1, "its task looks again");
     run(left);
     assert!(Instant::now() >= deadline);
 }
@@ -233,16 +181,12 @@ fn a_manual_clock_passes_by_advance_alone() {
         .await;
         assert_eq!(start.elapsed(), Duration::ZERO);
         time::advance(Duration::from_secs(3_600)).await;
-        assert!(poll(hour.as_mut()).is_ready());
+        assert!(poll_idly(hour.as_mut()).is_ready());
     });
 }
 
 fn panics(body: impl FnOnce()) -> String {
-    let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
-    match payload.downcast::<String>() {
-        Ok(text) => *text,
-        Err(payload) => (*payload.downcast::<&str>().expect("a text")).to_owned(),
-    }
+    panic_of(body).message
 }
 
 /// Waits for `future`, which takes `length` on the clock.
@@ -300,34 +244,33 @@ fn alarms_come_by_the_clock_that_is_stopped() {
             realtime::now() + nanos(7),
             OnSet::Follow
         ));
-        assert!(poll(alarm.as_mut()).is_pending());
+        assert!(poll_idly(alarm.as_mut()).is_pending());
         time::advance(nanos(6)).await;
-        assert!(poll(alarm.as_mut()).is_pending());
+        assert!(poll_idly(alarm.as_mut()).is_pending());
         alarm.as_mut().reset(realtime::now() + nanos(2));
-        assert!(poll(alarm.as_mut()).is_pending());
+        assert!(poll_idly(alarm.as_mut()).is_pending());
         time::advance(nanos(2)).await;
-        assert!(poll(alarm.as_mut()).is_ready());
+        assert!(poll_idly(alarm.as_mut()).is_ready());
     });
 }
 
 #[test]
 fn an_alarm_wakes_its_task_wherever_the_clock_is_and_ends_with_it() {
-    let count = Arc::new(Count::default());
-    let waker = Waker::from(Arc::clone(&count));
+    let (count, waker) = Wakes::new();
     let mut left = Box::pin(boottime::sleep(DAY));
     paused(async {
         let mut alarm = Box::pin(boottime::sleep(nanos(10)));
-        let is_ready = alarm.as_mut().poll(&mut Context::from_waker(&waker));
+        let is_ready = poll_with(alarm.as_mut(), &waker);
         assert!(is_ready.is_pending());
         {
             let mut dropped = pin!(boottime::sleep(nanos(5)));
-            let is_ready = dropped.as_mut().poll(&mut Context::from_waker(&waker));
+            let is_ready = poll_with(dropped.as_mut(), &waker);
             assert!(is_ready.is_pending());
         }
         time::advance(nanos(9)).await;
-        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        assert_eq!(count.count(), 0);
         time::advance(nanos(1)).await;
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(count.count(), 1);
         left.set(boottime::sleep(Duration::from_millis(1)));
     });
     // Polled under no virtual clock: by the process's.
@@ -375,22 +318,20 @@ fn a_callback_that_stays_on_its_thread_says_that_it_does_not_follow() {
 #[test]
 fn a_reset_to_the_past_wakes_before_it_returns() {
     paused(async {
-        let wakes = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&wakes));
+        let (wakes, waker) = Wakes::new();
         let mut context = Context::from_waker(&waker);
         let start = Instant::now();
         let mut waits = Box::pin(sleep(DAY));
-        assert!(waits.as_mut().poll(&mut context).is_pending());
+        assert!(poll_with(waits.as_mut(), &waker).is_pending());
         waits.as_mut().reset(start);
-        // Relaxed: one thread.
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
-        assert!(waits.as_mut().poll(&mut context).is_ready());
+        assert_eq!(wakes.count(), 1);
+        assert!(poll_with(waits.as_mut(), &waker).is_ready());
 
         let mut queue = DelayQueue::new();
         let key = queue.insert("value", DAY);
         assert!(queue.poll_expired(&mut context).is_pending());
         queue.reset_at(&key, start);
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+        assert_eq!(wakes.count(), 2);
         assert!(queue.poll_expired(&mut context).is_ready());
         assert_eq!(start.elapsed(), Duration::ZERO);
     });
@@ -436,22 +377,21 @@ fn a_waker_that_panics_is_contained() {
     let before = tickless::stats().panics;
     paused(async {
         let waker = Waker::from(Arc::new(Panics));
-        let mut context = Context::from_waker(&waker);
         let start = Instant::now();
         let mut first = Box::pin(sleep(DAY));
-        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(poll_with(first.as_mut(), &waker).is_pending());
         let mut moved = Box::pin(sleep(2 * DAY));
-        assert!(moved.as_mut().poll(&mut context).is_pending());
+        assert!(poll_with(moved.as_mut(), &waker).is_pending());
         moved.as_mut().reset(start);
         sleep(3 * DAY).await;
         assert_eq!(start.elapsed(), 3 * DAY);
         // While the clock runs, and at the end of the runtime.
         let mut running = Box::pin(sleep(nanos(1)));
-        assert!(running.as_mut().poll(&mut context).is_pending());
+        assert!(poll_with(running.as_mut(), &waker).is_pending());
         time::resume();
         sleep(Duration::from_millis(2)).await;
         let mut left = Box::pin(sleep(DAY));
-        assert!(left.as_mut().poll(&mut context).is_pending());
+        assert!(poll_with(left.as_mut(), &waker).is_pending());
         std::mem::forget(left);
     });
     assert!(tickless::stats().panics >= before + 4);

@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,6 +13,8 @@ use tickless::realtime::{self, Ended, OnSet};
 use tickless::time::{self, Duration, Instant, sleep, timeout};
 use tickless::wheel::{self, Tick, WheelTimer};
 use tickless::{Executor, coop, task};
+
+use crate::support::panic_of;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -260,16 +261,10 @@ fn several_workers_have_no_clock_that_stops() {
         .workers(2)
         .build()
         .expect("threads can be started");
-    let refused = catch_unwind(AssertUnwindSafe(|| {
-        executor.block_on(async { time::pause() });
-    }));
-    let text = refused.expect_err("it panics");
-    let text = text
-        .downcast::<String>()
-        .map(|text| *text)
-        .or_else(|text| text.downcast::<&str>().map(|text| (*text).to_owned()));
+    let refused = panic_of(|| executor.block_on(async { time::pause() }));
     assert!(
-        text.expect("a text")
+        refused
+            .message
             .starts_with("`time::pause()` requires the `current_thread` Tokio runtime.")
     );
 }
