@@ -12,13 +12,11 @@ struct Notes {
     now: Cell<i64>,
     writes: RefCell<Vec<DeviceWrite>>,
     refuse: Cell<u32>,
-    readings: Cell<u32>,
     coupled: Cell<bool>,
 }
 
 impl EventDriver for Notes {
     fn now(&self) -> Instant {
-        self.readings.set(self.readings.get() + 1);
         Instant::from_nanos(self.now.get())
     }
     fn cycles_at(&self, _counter: CounterId, when: Instant) -> Option<Cycles> {
@@ -168,40 +166,6 @@ fn a_refused_write_ends_a_forced_minimum() {
 }
 
 #[test]
-fn a_coupled_device_reads_no_clock() {
-    let notes = Notes::default();
-    notes.coupled.set(true);
-    let config = DeviceConfig {
-        kind: DeviceKind::Coupled(CounterId(1)),
-        ..GIGAHERTZ
-    };
-    let mut device = device(config, &notes);
-    program(&mut device, &notes, at(5_000), Force::Yes).expect("cannot fail");
-    program(&mut device, &notes, at(0), Force::Yes).expect("the past fires at once");
-    assert_eq!(
-        notes.take(),
-        [
-            DeviceWrite::Coupled(Cycles(10_000)),
-            DeviceWrite::Coupled(Cycles(0))
-        ]
-    );
-    assert_eq!(notes.readings.get(), 0);
-}
-
-#[test]
-fn a_coupled_device_falls_back_when_another_counter_drives_the_time() {
-    let notes = Notes::default();
-    let config = DeviceConfig {
-        kind: DeviceKind::Coupled(CounterId(1)),
-        ..GIGAHERTZ
-    };
-    let mut device = device(config, &notes);
-    program(&mut device, &notes, at(5_000), Force::Yes).expect("in the future");
-    assert_eq!(notes.take(), [DeviceWrite::Relative(Ticks(5_000))]);
-    assert_eq!(notes.readings.get(), 1);
-}
-
-#[test]
 fn no_event_stops_the_device_and_the_next_starts_it() {
     let notes = Notes::default();
     let mut device = device(GIGAHERTZ, &notes);
@@ -209,25 +173,6 @@ fn no_event_stops_the_device_and_the_next_starts_it() {
     assert_eq!(device.state(), DeviceState::OneshotStopped);
     program(&mut device, &notes, at(5_000), Force::Yes).expect("in the future");
     assert_eq!(device.state(), DeviceState::Oneshot);
-}
-
-#[test]
-fn a_device_that_is_switched_off_is_left_alone() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
-    device.set_state(&notes, DeviceState::Shutdown);
-    program(&mut device, &notes, at(5_000), Force::Yes).expect("no error");
-    assert_eq!(notes.take(), []);
-    assert_eq!(device.next_event(), at(5_000));
-}
-
-#[test]
-fn a_refused_write_falls_back_to_the_minimum() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
-    notes.refuse.set(1);
-    program(&mut device, &notes, at(5_000), Force::Yes).expect("the minimum is accepted");
-    assert_eq!(notes.take(), [DeviceWrite::Relative(Ticks(100))]);
 }
 
 #[test]
@@ -399,6 +344,7 @@ fn devices_that_are_off_or_software_come_before_coupling() {
     device.set_state(&driver, DeviceState::Shutdown);
     program(&mut device, &driver, at(5_000), Force::No).expect("no error");
     assert_eq!(driver.notes.take(), []);
+    assert_eq!(device.next_event(), at(5_000));
     let mut device = EventDevice::new(DeviceConfig::software("software"));
     device.set_state(&driver, DeviceState::Oneshot);
     program(&mut device, &driver, at(5_000), Force::No).expect("no error");

@@ -340,40 +340,6 @@ mod tests {
         assert_eq!(std::format!("{:?}", State::IDLE), "0/-#0");
     }
 
-    /// Spec C-A.4: the columns of the table for groups of two, two levels.
-    #[test]
-    fn the_walk_of_appendix_a4() {
-        let (left, right, root) = (State::IDLE, State::IDLE, State::IDLE);
-        // CPU 2 wakes and walks to the root.
-        let right = right.activated(slot(0));
-        let root = root.activated(slot(1));
-        assert_eq!(
-            (shown(right), shown(root)),
-            ((0b01, Some(0)), (0b10, Some(1)))
-        );
-        // CPU 3 wakes and stops at the leaf.
-        let right = right.activated(slot(1));
-        assert_eq!(shown(right), (0b11, Some(0)));
-        // CPU 0 wakes; the root had a migrator.
-        let left = left.activated(slot(0));
-        let root = root.activated(slot(0));
-        assert_eq!(
-            (shown(left), shown(root)),
-            ((0b01, Some(0)), (0b11, Some(1)))
-        );
-        // CPU 2 idles and hands the leaf to CPU 3.
-        let right = leaves(right, 0);
-        assert_eq!(shown(right), (0b10, Some(1)));
-        // CPU 3 idles; the root goes to the other leaf.
-        let right = leaves(right, 1);
-        let root = leaves(root, 1);
-        assert_eq!((shown(right), shown(root)), ((0, None), (0b01, Some(0))));
-        // CPU 0 idles.
-        let left = leaves(left, 0);
-        let root = leaves(root, 0);
-        assert_eq!((shown(left), shown(root)), ((0, None), (0, None)));
-    }
-
     #[test]
     fn a_child_that_goes_without_being_migrator_leaves_the_duty_where_it_is() {
         let state = State::IDLE.activated(slot(2)).activated(slot(1));

@@ -186,16 +186,6 @@ fn there_is_one_owner_at_a_time() {
     lock.release(&Acquired::Inner);
 }
 
-#[test]
-fn without_a_barrier_the_lock_never_becomes_biased() {
-    let lock = Lock::new(BiasedLock::<NoBarrier>::new(), ());
-    let owner = lock.raw().claim().expect("free");
-    for _ in 0..2 * REBIAS_AFTER {
-        drop(lock.lock(Some(owner)));
-    }
-    assert!(!lock.raw().is_biased());
-}
-
 std::thread_local! {
     static DISTURBS: Cell<bool> = const { Cell::new(false) };
     static BARRIERS: Cell<u32> = const { Cell::new(0) };

@@ -344,7 +344,7 @@ fn the_forecast_is_never_while_others_are_awake() {
     assert_eq!(tree.peek(CpuId(1), at(10)), NEVER, "a sibling is migrator");
 }
 
-/// The walk of appendix A.4, on the real tree.
+/// Spec C-A.4: the columns of the table, for groups of two on two levels.
 #[test]
 fn the_walk_of_appendix_a4_on_the_tree() {
     let tree = pairs();
