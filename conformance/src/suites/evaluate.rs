@@ -176,22 +176,6 @@ pub fn one_pass_has_one_time<H: Host>() {
     assert_eq!(rig.stats(0).passes, 2);
 }
 
-/// Change 39: an interrupt evaluates the next event once, and the flush after it uses the result as long as nothing
-/// changed.
-pub fn an_interrupt_evaluates_once<H: Host>() {
-    let rig = Rig::<H>::new(1);
-    let (first, second) = (TestTimer::once(&rig), TestTimer::once(&rig));
-    rig.on(0, || {
-        first.start(at(1_000));
-        second.start(at(5_000));
-    });
-    let before = rig.stats(0).evaluations;
-    rig.run_until(1_000);
-    assert_eq!(rig.stats(0).evaluations - before, 1);
-    assert_eq!(rig.stats(0).stale_flushes, 0);
-    assert_eq!(rig.fires_at(0), Some(5_000));
-}
-
 /// INV-6, Q-7, Q-9: the caches follow every kind of change. (The walk over all queues is in `assert_valid`.)
 pub fn caches_follow_every_change<H: Host>() {
     let rig = Rig::<H>::new(1);
@@ -221,6 +205,5 @@ crate::kit::cases!(evaluate:
     without_its_only_timer_a_cpu_has_no_event [CPUS],
     a_queue_that_fills_during_a_pass_belongs_to_the_next [CLOCKS],
     one_pass_has_one_time [SOFT],
-    an_interrupt_evaluates_once,
     caches_follow_every_change,
 );

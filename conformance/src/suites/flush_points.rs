@@ -57,24 +57,23 @@ pub fn s1_return_to_user_mode_flushes<H: Host>() {
     due.flushed_at(Flush::UserExit);
 }
 
-/// FLUSH-1, FLUSH-5: with a pending reschedule, FLUSH-1 leaves the flush to the scheduler, which picks another task.
-pub fn s5_the_scheduler_flushes_when_it_switches<H: Host>() {
-    let due = due::<H>();
-    due.rig.set_need_resched(0);
-    due.rig.interrupt(0, Interrupted::User, &Schedule::SWITCH);
-    due.flushed_at(Flush::Switched);
-}
-
-/// FLUSH-5: the scheduler also flushes when it picks the same task.
-pub fn s5_the_scheduler_flushes_when_it_picks_the_same_task<H: Host>() {
-    let due = due::<H>();
-    due.rig.set_need_resched(0);
-    let same = Schedule {
-        switches: false,
-        ..Schedule::SWITCH
-    };
-    due.rig.interrupt(0, Interrupted::User, &same);
-    due.flushed_at(Flush::SameTask);
+/// FLUSH-1, FLUSH-3, FLUSH-5: with a pending reschedule, the way back leaves the flush to the scheduler, whether it picks
+/// another task or the same.
+pub fn s5_the_scheduler_flushes<H: Host>() {
+    for (interrupted, switches, place) in [
+        (Interrupted::User, true, Flush::Switched),
+        (Interrupted::User, false, Flush::SameTask),
+        (Interrupted::Kernel, true, Flush::Switched),
+    ] {
+        let due = due::<H>();
+        due.rig.set_need_resched(0);
+        let schedule = Schedule {
+            switches,
+            ..Schedule::SWITCH
+        };
+        due.rig.interrupt(0, interrupted, &schedule);
+        due.flushed_at(place);
+    }
 }
 
 /// FLUSH-3: the return to the kernel flushes.
@@ -82,14 +81,6 @@ pub fn s3_return_to_kernel_mode_flushes<H: Host>() {
     let due = due::<H>();
     due.rig.interrupt(0, Interrupted::Kernel, &Schedule::SWITCH);
     due.flushed_at(Flush::KernelExit);
-}
-
-/// FLUSH-3, FLUSH-5: a preemption on the return path flushes before FLUSH-3 is reached.
-pub fn s3_comes_after_a_preemption<H: Host>() {
-    let due = due::<H>();
-    due.rig.set_need_resched(0);
-    due.rig.interrupt(0, Interrupted::Kernel, &Schedule::SWITCH);
-    due.flushed_at(Flush::Switched);
 }
 
 /// FLUSH-4, change 36: a flush precedes soft work, so that hard timers are on time however long the soft work takes.
@@ -225,11 +216,8 @@ pub fn s9_a_suspend_forgives<H: Host>() {
 
 /// INV-2: the rig notices a return path without its flush point. (A canary: the rig itself must fail here.)
 pub fn a_missing_flush_point_is_noticed<H: Host>() {
-    let Due {
-        rig,
-        later: _later,
-        _due,
-    } = due::<H>();
+    let due = due::<H>();
+    let rig = &due.rig;
     let _turn = rig.enter_interrupt(0);
     // As if the host had no flush point at all: it goes on to the next interrupt.
     let _turn = rig.on(0, || {
@@ -245,11 +233,8 @@ pub fn a_missing_flush_point_is_noticed<H: Host>() {
 
 /// B6, X-4.5: a flush with timer delivery enabled is an error of the host.
 pub fn a_flush_with_interrupts_enabled_is_noticed<H: Host>() {
-    let Due {
-        rig,
-        later: _later,
-        _due,
-    } = due::<H>();
+    let due = due::<H>();
+    let rig = &due.rig;
     let _turn = rig.enter_interrupt(0);
     // Unmasked without the delivery that would come with it.
     let noticed = panic_of(|| {
@@ -262,10 +247,8 @@ pub fn a_flush_with_interrupts_enabled_is_noticed<H: Host>() {
 crate::kit::cases!(flush_points:
     s1_return_to_user_mode_flushes [CPUS, PATHS],
     s3_return_to_kernel_mode_flushes [CPUS, PATHS],
-    s3_comes_after_a_preemption [CPUS, PATHS],
     s4_is_before_soft_work [CPUS, SOFT, PATHS],
-    s5_the_scheduler_flushes_when_it_switches [CPUS, PATHS],
-    s5_the_scheduler_flushes_when_it_picks_the_same_task [CPUS, PATHS],
+    s5_the_scheduler_flushes [CPUS, PATHS],
     s6_a_nested_interrupt_flushes_on_entry [CPUS, PATHS],
     s6_a_nested_timer_interrupt_finds_nothing_owed [CPUS, PATHS],
     s7_a_slice_extension_flushes [CPUS, PATHS],

@@ -174,8 +174,8 @@ pub fn a_reschedule_behind_an_interrupt_costs_one_write<H: Host>() {
     assert_eq!(other.fired_at(), [5_000]);
 }
 
-/// variant: without a reschedule, the return path writes the event that the interrupt found, without evaluating
-/// again.
+/// variant, and change 39: without a reschedule, the return path writes the event that the interrupt found,
+/// without evaluating again.
 pub fn without_a_reschedule_the_cached_event_is_written<H: Host>() {
     let Ticked {
         rig,
@@ -186,6 +186,7 @@ pub fn without_a_reschedule_the_cached_event_is_written<H: Host>() {
     rig.interrupt(0, Interrupted::User, &Schedule::SWITCH);
     assert_eq!(rearms(&rig.take_trace()), [(0, 5_000)]);
     assert_eq!(rig.stats(0).evaluations - before, 1);
+    assert_eq!(rig.stats(0).stale_flushes, 0);
     if Rig::<H>::DEFERRED_REARM {
         assert_eq!(rig.stats(0).flushes[Flush::UserExit as usize], 1);
     }

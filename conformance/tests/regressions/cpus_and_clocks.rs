@@ -1,7 +1,7 @@
 //! Clocks that are set (spec ), and CPUs that come online, go offline and sleep (spec ).
 
-use tickless_conformance::suite::{at, at_on, panic_of};
-use tickless_conformance::{Host, Interrupted, Rig, Schedule, TestTimer, all_configs};
+use tickless_conformance::suite::{at, at_on};
+use tickless_conformance::{Host, Rig, TestTimer, all_configs};
 use tickless_core::clock::ClockSet;
 use tickless_core::event::Flush;
 use tickless_core::hrtimer::Restart;
@@ -121,35 +121,8 @@ fn b60_an_isolated_cpu_without_a_tick_starts_its_first_timer<H: Host>() {
     }
 }
 
-/// B6: the machine of these cases refuses a flush while timer delivery is enabled, because an interrupt could come
-/// while the base is locked.
-fn b6_a_flush_that_could_be_interrupted_is_refused<H: Host>() {
-    let rig = Rig::<H>::new(1);
-    let timer = TestTimer::once(&rig);
-    rig.on(0, || timer.start(at(1_000)));
-    rig.spend(1_000);
-    rig.set_need_resched(0);
-    let extension = Schedule {
-        extension: true,
-        ..Schedule::SWITCH
-    };
-    // The way with an extension in place of the scheduler masks again before it flushes.
-    rig.interrupt(0, Interrupted::User, &extension);
-    assert!(!rig.owes_rearm(0));
-    rig.on(0, || timer.start(at(2_000)));
-    rig.spend(1_000);
-    let _turn = rig.on(0, || rig.enter_interrupt(0));
-    rig.set_masked(0, false);
-    let refused = panic_of(|| rig.flush(0, Flush::SliceExtension));
-    assert_eq!(
-        refused.is_some_and(|text| text.contains("B6")),
-        Rig::<H>::DEFERRED_REARM
-    );
-}
-
 all_configs!(
     b3_a_flush_point_that_was_skipped_is_counted_and_made_up_for,
-    b6_a_flush_that_could_be_interrupted_is_refused,
     b26_a_clock_is_set_by_a_thread_that_is_no_cpu,
     b44_a_clock_jumps_while_a_callback_runs,
     b57_an_interrupt_before_the_cpu_is_back_harms_nothing,
