@@ -411,7 +411,6 @@ impl<H: Host> Rig<H> {
         self.on(heir, || self.host().take_over_wheels(cpu, heir, tick));
     }
 
-    /// Returns the first CPU that is online.
     pub(crate) fn first_online(&self) -> u32 {
         let online = (0..self.cpus()).find(|&cpu| self.base(cpu).is_online());
         online.expect("one CPU stays")
@@ -553,7 +552,6 @@ impl<H: Host> Rig<H> {
         }
     }
 
-    /// Returns true if no interrupt comes up to `until`.
     fn is_quiet_until(&self, until: i64) -> bool {
         (0..self.cpus())
             .all(|cpu| !self.is_kicked(cpu) && self.fires_at(cpu).is_none_or(|at| at > until))

@@ -37,7 +37,6 @@ mod hosted {
         catch_unwind(AssertUnwindSafe(body)).err()
     }
 
-    /// Continues the panic of `payload`.
     pub(crate) fn resume(payload: Box<dyn Any + Send>) -> ! {
         resume_unwind(payload)
     }
@@ -54,7 +53,6 @@ mod hosted {
         written.expect("the standard error is open");
     }
 
-    /// Returns the value of an environment variable.
     pub(crate) fn variable(name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
@@ -83,10 +81,8 @@ mod bare {
         false
     }
 
-    /// Discards a line.
     pub(crate) const fn print(_line: &str) {}
 
-    /// Discards a line.
     pub(crate) const fn say(_line: &str) {}
 
     /// Returns `None`: there are no environment variables.

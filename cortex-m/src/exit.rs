@@ -18,7 +18,6 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Ends the program.
 pub(crate) fn exit(code: Code) -> ! {
     /// The number of the debugger call that ends the program with an exit code.
     const EXIT_EXTENDED: usize = 0x20;

@@ -141,7 +141,6 @@ pub(crate) fn now() -> Instant {
     time_of(board::counts())
 }
 
-/// Returns the time at which the counter shows `counts`.
 pub(crate) fn time_of(counts: u64) -> Instant {
     Instant::from_nanos(i64::try_from(counts * board::NANOS).unwrap_or(i64::MAX))
 }
@@ -197,7 +196,6 @@ fn interrupt() {
     let _report = timers.soft_interrupt(CPU);
 }
 
-/// Returns the number of interrupts of the device so far.
 pub(crate) fn interrupts() -> u32 {
     // Relaxed: see `interrupt`.
     INTERRUPTS.load(Ordering::Relaxed)

@@ -25,7 +25,6 @@ const TESTS: &[(&str, Function)] = &[
     ("crowd", embassy::crowd),
 ];
 
-/// Runs the tests and prints their results.
 pub(crate) fn run() -> Code {
     let mut failed = 0;
     for (name, test) in TESTS {

@@ -45,7 +45,6 @@ pub(crate) struct Arguments {
     fail_fast: bool,
 }
 
-/// The result of a step.
 struct Row<'r> {
     step: &'static str,
     failure: Option<String>,
@@ -53,7 +52,6 @@ struct Row<'r> {
     run: Run<'r>,
 }
 
-/// Runs `cargo xtask check`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.list {
         for step in STEPS.iter() {

@@ -25,12 +25,10 @@ pub(crate) fn list(root: &Path) -> Result<Vec<String>, String> {
     Ok(paths)
 }
 
-/// Returns the text of the file at `path`, relative to `root`.
 pub(crate) fn read(root: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
-/// Returns cargo's target directory.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

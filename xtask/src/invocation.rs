@@ -100,13 +100,11 @@ impl Invocation {
         }
     }
 
-    /// Accepts only the exit code `code` as success.
     pub(crate) fn passes_with(mut self, code: i32) -> Self {
         self.passes = code;
         self
     }
 
-    /// Sets a variable of the environment.
     pub(crate) fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.variables.push((name, value.into()));
         self

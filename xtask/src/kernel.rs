@@ -226,7 +226,6 @@ impl Arch {
     }
 }
 
-/// Runs `cargo xtask kernel`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.hackbench {
         return hackbench::compare(root, &arguments.settings);
@@ -240,7 +239,6 @@ pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
 /// The beginning of each line of the report that belongs to the trace.
 const TRACED: &str = "trace: ";
 
-/// Writes the kernel's trace to a file.
 fn trace(root: &Path, settings: &Settings, file: &Path) -> Result<(), String> {
     let settings = Settings {
         test: Some(TRACE_TEST.to_owned()),
@@ -257,13 +255,11 @@ fn trace(root: &Path, settings: &Settings, file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the trace in the kernel's report.
 pub(crate) fn traced<'l>(report: impl Iterator<Item = &'l str>) -> String {
     let lines = report.filter_map(|line| line.strip_prefix(TRACED));
     lines.flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// Runs the kernel once.
 fn show(root: &Path, settings: &Settings) -> Result<(), String> {
     let Some(run) = built(root, settings)? else {
         return Ok(());

@@ -67,7 +67,6 @@ pub(crate) struct Arguments {
     save: bool,
 }
 
-/// The result of one mutant.
 #[derive(Debug)]
 struct Row {
     name: String,
@@ -75,7 +74,6 @@ struct Row {
     duration: Duration,
 }
 
-/// Runs `cargo xtask mutants`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let mut known = switches::names(root)?;
     // Rules of the kernel alone, which no test of the workspace executes.

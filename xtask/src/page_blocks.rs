@@ -35,7 +35,6 @@ pub(crate) fn all(root: &Path) -> Vec<Block> {
     pages.iter().flat_map(|page| of_page(root, page)).collect()
 }
 
-/// Returns the blocks of one page.
 pub(crate) fn of_page(root: &Path, page: &str) -> Vec<Block> {
     let text = fs::read_to_string(root.join(page)).expect("the page");
     let mut found = Vec::new();

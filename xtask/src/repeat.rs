@@ -67,7 +67,6 @@ impl Under {
     }
 }
 
-/// Runs `cargo xtask repeat`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let filter = arguments.filter.as_deref();
     let mut programs = build(root, arguments.wide_clock)?;

@@ -87,7 +87,6 @@ pub(crate) struct Crate {
     tests: usize,
 }
 
-/// Runs `cargo xtask structure`.
 pub(crate) fn main(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let mut texts = BTreeMap::new();
     for path in files::list(root)? {

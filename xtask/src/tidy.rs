@@ -30,7 +30,6 @@ const RULES: &[Rule] = &[
     ("V2", citations::tested),
 ];
 
-/// Runs `cargo xtask tidy`.
 pub(crate) fn main(root: &Path) -> Result<(), String> {
     let tree = Tree::load(root)?;
     let mut findings = Vec::new();

@@ -30,7 +30,6 @@ pub(crate) fn ensure_toolchain(root: &Path, name: &str) -> Result<(), String> {
     )
 }
 
-/// Makes sure that `toolchain` has `component`.
 pub(crate) fn ensure_component(
     root: &Path,
     toolchain: &str,

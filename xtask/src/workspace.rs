@@ -81,7 +81,6 @@ impl Workspace {
 
 impl Package {
     #[cfg(test)]
-    /// Returns true if the package has a library target.
     pub(crate) fn is_library(&self) -> bool {
         const LIBRARY_KINDS: [&str; 5] = ["lib", "rlib", "staticlib", "cdylib", "dylib"];
         self.targets

@@ -173,7 +173,6 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    /// Executes a step.
     fn execute<H: Host>(&mut self, rig: &Rig<H>, step: &Step, timer: &dyn AnyTimer) {
         match step.operation {
             Operation::Start {
@@ -206,7 +205,6 @@ impl Surroundings {
     }
 }
 
-/// Plays a script, and returns the firings.
 fn play<H: Host>(script: &[Step], class: DeviceClass, lazy: bool) -> Vec<(usize, i64)> {
     let rig = Rig::<H>::with_devices(CPUS, class);
     let mut surroundings = Surroundings {

@@ -106,7 +106,6 @@ impl<H: Host> World<H> {
         self.rig.monotonic().as_nanos()
     }
 
-    /// Lets the executing CPU be busy for `nanos`.
     fn spend(&self, nanos: i64) {
         let from = self.monotonic();
         self.rig.spend(nanos);
@@ -330,7 +329,6 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Returns the number of writes of all devices so far.
     fn writes(&self) -> u64 {
         (0..self.cpus())
             .map(|cpu| self.rig.stats(cpu).device_writes)
@@ -396,7 +394,6 @@ impl<H: Host, T: ClockId> Subject<H, T> {
     }
 }
 
-/// The callback of a timer.
 struct Callback<H: Host> {
     world: Weak<World<H>>,
     number: usize,

@@ -24,7 +24,6 @@ pub(crate) fn config(class: DeviceClass) -> DeviceConfig {
 /// it is written again (spec CPL-9). On real machines this loop ends because writing takes time.
 const WRITE_TAKES: i64 = 20;
 
-/// A virtual clock event device.
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) class: DeviceClass,
@@ -33,7 +32,6 @@ pub(crate) struct Device {
     pub(crate) fires_at: Cell<Option<i64>>,
     /// The true time of the last write.
     pub(crate) written_at: Cell<i64>,
-    /// The number of writes so far.
     pub(crate) writes: Cell<u64>,
     /// True if the device drops the next write: broken hardware (B13, B28).
     pub(crate) loses_next: Cell<bool>,

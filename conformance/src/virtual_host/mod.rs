@@ -127,7 +127,6 @@ pub type Anew = VirtualHost<FiledAnew>;
 /// The host with a preemptible soft stage and a budget for callbacks.
 pub type Preemptible = VirtualHost<PreemptibleSoft>;
 
-/// The state of one virtual CPU.
 struct Cpu<C: Config> {
     base: OnceCell<CpuBase<VirtualPlatform<C>>>,
     device: Device,
@@ -160,7 +159,6 @@ fn is_broken<C: Config>(fault: Fault) -> bool {
     C::FAULT == Some(fault)
 }
 
-/// Returns the reading of `counter` at the true time `at`.
 fn counter_at(counter: Counter, at: i64) -> Cycles {
     Cycles(at.unsigned_abs() * u64::from(counter.frequency.0 / 1_000_000))
 }

@@ -289,7 +289,6 @@ impl<H: LockHost> BiasedLock<H> {
         self.gate.load(Ordering::Relaxed) == id
     }
 
-    /// Returns true if `token` is the token of the owner.
     #[inline]
     fn is_owner(&self, token: Option<Owner>) -> bool {
         // Relaxed: equal only for the thread that claimed the lock, which then reads its own write.

@@ -173,7 +173,6 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
         self.open_linked(self.levels[list / BUCKETS][list % BUCKETS])
     }
 
-    /// Opens the entry to which a link of this queue points.
     #[inline]
     fn open_linked(&mut self, link: Link<F>) -> Option<Bucketed<'_, '_, F, LEVELS>> {
         // SAFETY: Live Link Invariant: callers pass links of this queue, which stays borrowed.
@@ -503,7 +502,6 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     }
 }
 
-/// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Front,

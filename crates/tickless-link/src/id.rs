@@ -63,7 +63,6 @@ pub struct RealmId(usize);
 #[derive(Debug)]
 pub struct Realm {
     id: RealmId,
-    /// Index of the next queue.
     next: AtomicU32,
 }
 
@@ -167,7 +166,6 @@ impl OwnerWord {
         }
     }
 
-    /// Reads the word.
     #[inline]
     pub(crate) fn load(&self) -> usize {
         // Acquire: pairs with the Release of `set`, so that a thread that sees a queue's identity sees what the mover

@@ -59,7 +59,6 @@ mod summary;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Side of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left = 0,
@@ -383,7 +382,6 @@ impl<F: Branched> Tree<F> {
         entry.mark_queued();
     }
 
-    /// Attaches an entry at its place.
     #[inline]
     fn attach(
         &mut self,

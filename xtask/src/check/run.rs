@@ -36,7 +36,6 @@ impl<'r> Run<'r> {
         self.root
     }
 
-    /// Returns cargo's description of the workspace.
     pub(super) fn workspace(&self) -> Result<Workspace, String> {
         Workspace::load(self.root)
     }
@@ -85,7 +84,6 @@ impl<'r> Run<'r> {
         println!("   $ {line}\n{output}   {:.1} s", took.as_secs_f64());
     }
 
-    /// Records that `what` was skipped because of `reason`.
     pub(super) fn skip(&mut self, what: &str, reason: &str) {
         let skip = format!("{what}, because {reason}");
         println!("   skipped: {skip}");

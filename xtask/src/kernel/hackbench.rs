@@ -231,7 +231,6 @@ fn filled(scenario: &str, bytes: u64, round: u64, [rearm, tree, hrtick]: [&str; 
         .replace("{work}", &work.to_string())
 }
 
-/// Reads the figures of a report of the simulator.
 fn figures(report: &str) -> Option<[u64; FIGURES.len()]> {
     let report: Value = serde_json::from_str(report).ok()?;
     let outcome = &report["outcome"];

@@ -71,7 +71,6 @@ fn with(source: &str, patch: &str) -> Result<String, String> {
 
 /// The copy of the tree, into which the switches are patched.
 pub(super) struct Copy {
-    /// The directory of the copy.
     pub(super) root: PathBuf,
     /// The directory of the patched files in their state before the patch.
     plain: PathBuf,

@@ -37,7 +37,6 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// Builds the test programs.
     pub(super) fn build(root: &Path) -> Result<Self, String> {
         let mut programs = build(root, &PACKAGES)?;
         programs.extend(build(root, &SIMULATOR)?);
@@ -61,7 +60,6 @@ impl Suite {
     }
 }
 
-/// Builds the test programs that `selection` names.
 fn build(root: &Path, selection: &[&str]) -> Result<Vec<Program>, String> {
     let line = Invocation::cargo(&["test", "--no-run", "--all-features"])
         .args(&["--message-format", "json-render-diagnostics"])

@@ -22,7 +22,6 @@ const VARIABLE: &str = "TICKLESS_MUTANT";
 /// Runs a suite with this switch armed, or with none, as one of the trials that run at the same time.
 pub(super) type Trial<'r> = Box<dyn Fn(Option<&str>, usize) -> Result<Outcome, String> + Sync + 'r>;
 
-/// The result of a run of the tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// A test failed: its name, and the way in which it failed.
@@ -33,7 +32,6 @@ pub(super) enum Outcome {
 /// The options for running a test program.
 #[derive(Debug)]
 pub(super) struct Settings<'s> {
-    /// The switch to arm.
     pub(super) mutant: Option<&'s str>,
     /// The time limit of one test.
     pub(super) patience: Duration,

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, Meta, Token, UseTree, Visibility};
 
-/// All modules of one crate.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     modules: Vec<Module>,

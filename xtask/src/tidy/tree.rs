@@ -12,7 +12,6 @@ pub(super) struct Tree {
     paths: BTreeSet<String>,
 }
 
-/// One text file.
 pub(crate) struct File {
     /// The path of the file, relative to the root, with `/` between the parts.
     pub(super) path: String,
@@ -72,7 +71,6 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Returns the files whose names end in `end`.
     pub(super) fn ending<'t>(&'t self, end: &'t str) -> impl Iterator<Item = &'t File> {
         self.files
             .iter()

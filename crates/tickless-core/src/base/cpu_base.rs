@@ -113,7 +113,6 @@ impl<P: BaseTypes> CpuBase<P> {
         &self.local
     }
 
-    /// Returns true if `id` is one of the queues of this base.
     #[inline]
     pub(crate) const fn owns(&self, id: QueueId) -> bool {
         id.is_within(self.first_queue, IDENTITIES)

@@ -233,7 +233,6 @@ impl<'a, P: Platform> BaseGuard<'a, P> {
         }
     }
 
-    /// Puts the device into `state`.
     pub(crate) fn set_device_state(&mut self, state: DeviceState) {
         let driver = self.device();
         self.state.device.set_state(&driver, state);

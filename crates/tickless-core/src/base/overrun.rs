@@ -50,7 +50,6 @@ pub struct Overrun {
     pub lasts: Span,
 }
 
-/// A restart into the past.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateRestart {
     /// The address of the timer. It is compared but never dereferenced.
@@ -153,7 +152,6 @@ impl Overruns {
         self.is_empty = self.places.iter().all(Option::is_none);
     }
 
-    /// Notes a restart into the past, and returns its consequence.
     pub(crate) fn note(&mut self, restart: &LateRestart) -> Pace {
         let Some(watched) = self.watched(restart) else {
             return Pace::default();

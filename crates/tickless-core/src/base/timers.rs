@@ -76,12 +76,10 @@ impl<P: Platform> Timers<P> {
             .expect("the host has a base for each CPU it names")
     }
 
-    /// Returns all bases of the host.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &CpuBase<P>> {
         (0..).map_while(|cpu| self.platform.base(CpuId(cpu)))
     }
 
-    /// Returns the executing CPU.
     #[inline]
     pub(crate) fn executing_cpu(&self) -> Option<ThisCpu<'_, P>> {
         self.platform

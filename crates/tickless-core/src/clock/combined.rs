@@ -1,15 +1,9 @@
 //! Combined reads: one read of a slow shared counter serves all CPUs that wait for a read at that time (spec C-6).
 //!
-//! A read of a counter on a bus takes a microsecond or more, and the counter serves one CPU at a time. When all CPUs
-//! read the counter at each tick, they queue for it, and the last CPU waits for all others. With combined reads, one
-//! CPU reads the counter and publishes the value, and the other CPUs wait for this value instead of the counter:
-//! [`Combined::read_joined`]. With `n` readers and a read that takes `r`, direct reads take `n * r` and the counter
-//! serves `1 / r`. Joined reads take `2 * r` at most, for any number of readers.
-//!
-//! The counter may be any source that is slow, shared and does not run backwards: a device register, or a clock that is
-//! read by a system call or through a file descriptor. Combining is faster if a read takes at least ten times a
-//! cache-line transfer and there are more than two readers. It only slows down a read of some ten nanoseconds (spec
-//! C-6.4).
+//! When CPUs read a slow counter at the same moment, one CPU reads it and publishes the value, and the others wait for
+//! this value instead of the counter: [`Combined::read_joined`]. With `n` readers and a read that takes `r`, direct
+//! reads take `n * r`, and joined reads `2 * r` at most. The counter may be any source that is slow, shared and does
+//! not run backwards. `docs/clocks.md` says where combining is faster (spec C-6.4).
 //!
 //! # The mechanism
 //!
@@ -198,7 +192,6 @@ impl<C, const BITS: u32> Combined<C, BITS> {
         &self.counter
     }
 
-    /// Loads the word that was published last.
     #[inline]
     fn load(&self) -> Word<BITS> {
         // Acquire: pairs with the Release in `exchange_for`, so that a sample that this CPU takes now does not begin

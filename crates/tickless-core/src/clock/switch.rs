@@ -243,7 +243,6 @@ impl<C: Counters> GuardedClock<C> {
     }
 }
 
-/// A switch under way.
 struct Switch<'a, C, H> {
     clock: &'a GuardedClock<C>,
     keeper: &'a mut Keeper,

@@ -22,15 +22,9 @@
 //! - The time is *steered* by its tick, its frequency, and an offset that is worked off exponentially (`steering`).
 //! - The time *stands still* while the machine is suspended.
 //!
-//! The published base is the time of the last call of the keeper, not the end of an interval. A CPU whose copy of the
-//! counter lags gets the time of the base for all counter values before the base. If the factor changed at a point
-//! after the base, such a CPU would see the time step back, because the line of the time has different slopes before
-//! and after that point.
-//!
-//! The counter is read within the read section of the record, and is read again if the record changed meanwhile
-//! (TIM-17). Otherwise a thread could copy the record, be preempted, and then read the counter. It would use the old
-//! record for the whole time of the preemption. If the rate fell meanwhile, its time would be later than its next
-//! reading.
+//! The published base is the time of the last call of the keeper, not the end of an interval: for a CPU whose copy of
+//! the counter lags the time must not step back. The counter is read within the read section of the record, and is read
+//! again if the record changed meanwhile (TIM-17). `docs/clocks.md` has the reasons for both.
 //!
 //! # Two publications
 //!

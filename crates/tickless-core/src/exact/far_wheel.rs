@@ -92,7 +92,6 @@ pub(crate) const OPEN_MAX: u32 = 256;
 /// The maximum number of timers that one interrupt cascades. It bounds the time for which the lock is held.
 pub(crate) const CASCADE_MAX: u32 = 1024;
 
-/// The far timers of a base.
 #[derive(Debug)]
 pub(crate) struct FarWheel {
     buckets: BucketArray<Hr, LEVELS>,
@@ -115,7 +114,6 @@ fn filed_by(head: ExpiryRange) -> FarTick {
     unit_of(earliest.as_nanos())
 }
 
-/// Returns the time at which a slot is due.
 #[inline]
 pub(crate) fn instant_of(due: FarTick) -> Instant {
     let nanos = due.0.saturating_mul(1 << UNIT);
@@ -131,7 +129,6 @@ pub const fn is_far(now: Instant, earliest: Instant) -> bool {
 }
 
 impl FarWheel {
-    /// Makes an empty wheel in its final place.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
             pending_map: PendingMap::new(FarTick(0)),
@@ -140,7 +137,6 @@ impl FarWheel {
         })
     }
 
-    /// Returns the buckets with the timers of the far wheel.
     #[inline]
     pub(crate) const fn buckets(&self) -> &BucketArray<Hr, LEVELS> {
         &self.buckets
@@ -266,13 +262,11 @@ impl FarWheel {
         }
     }
 
-    /// Notes that a timer was put at `place`.
     #[inline]
     fn note(&mut self, place: DueSlot) {
         self.pending_map.file(place);
     }
 
-    /// Notes the new state of the bucket that a timer left.
     #[inline(always)]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(list) = left {
@@ -428,7 +422,6 @@ impl Way {
 struct Opening {
     slot: Slot,
     due: FarTick,
-    /// The clock of the wheel.
     clock: FarTick,
     /// True if all timers of the slot move to the tree. That is so if the slot is of the finest level, is emptied
     /// before it is due, or if its time range is over. If it is over, the finer slots for these timers would be due at
@@ -477,7 +470,6 @@ fn leave(
     }
 }
 
-/// Result of emptying a slot.
 enum Emptied {
     /// The slot is empty.
     Whole,

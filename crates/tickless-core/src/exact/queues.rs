@@ -73,12 +73,10 @@ impl ExactQueues {
         self.queues.iter()
     }
 
-    /// Iterates as [`iter`](Self::iter) does, with mutable access.
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, ClockBase> {
         self.queues.iter_mut()
     }
 
-    /// Returns the number of timers in all queues.
     pub(crate) fn pending(&self) -> usize {
         self.iter().map(|queue| queue.tree.len()).sum()
     }

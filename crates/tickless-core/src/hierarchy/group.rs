@@ -232,7 +232,6 @@ impl<L: RawLock, const WIDTH: usize> Group<L, WIDTH> {
         State::from_word(self.state.load(Ordering::Acquire))
     }
 
-    /// Stores `new` if the state is still `old`.
     #[inline]
     pub(super) fn exchange(&self, old: State, new: State) -> bool {
         // AcqRel on success: pairs with every other exchange of this word, so that walks through a group follow one
@@ -424,7 +423,6 @@ impl<L: RawLock> fmt::Debug for CpuNode<L> {
     }
 }
 
-/// A locked node.
 pub(super) struct NodeGuard<'a, L: RawLock> {
     pub(super) node: &'a CpuNode<L>,
     pub(super) state: Guard<'a, L, NodeState>,

@@ -435,7 +435,6 @@ impl<'a, P: Platform> Runner<'a, P> {
         pass.saturating_add(Span::from_nanos(1))
     }
 
-    /// Returns the time that `clock` shows now.
     fn read_clock(&self, clock: Clock) -> Deadline {
         let platform = &self.timers.platform;
         if clock == Clock::Monotonic {

@@ -357,7 +357,6 @@ impl<P: Platform> Timers<P> {
         });
     }
 
-    /// Returns the deadline on `clock` that is `span` from now.
     #[inline]
     fn deadline_after(&self, clock: Clock, span: Span) -> Deadline {
         let mut now = self.platform.now_upper();

@@ -335,7 +335,6 @@ fn report<P: Platform>(base: &CpuBase<P>, state: &BaseState) -> CpuReport {
     }
 }
 
-/// Returns the state of `wheel`.
 fn report_wheel(wheel: &CpuWheel, kind: WheelKind) -> WheelReport {
     let due = wheel.next_expiry();
     WheelReport {

@@ -1,13 +1,6 @@
 //! The tick: a periodic interrupt of each CPU that counts coarse time, and stops while the CPU is idle.
 //!
-//! A *tick*, a periodic event of each CPU that runs work, drives the wheels. A tick on a sleeping CPU would wake the
-//! CPU a thousand times a second in vain. So the tick is stopped when a CPU goes idle. The timer of the tick is then
-//! started for the CPU's next wake-up: for the first of its own coarse timers, for a promise to the
-//! [hierarchy](crate::hierarchy), or for a reading of the clock before the clock's counter wraps. When the CPU runs
-//! work again, the tick continues in its old phase.
-//!
-//! The whole machine has one count of ticks. One CPU has the *duty* of counting. The CPU gives up the duty when it
-//! stops its tick, and the next CPU that ticks takes the duty.
+//! `docs/tick.md` gives the reasons for it.
 //!
 //! # Parts
 //!

@@ -21,7 +21,6 @@ pub(crate) const LEVELS: usize = if cfg!(loom) { 2 } else { LEVELS_MAX };
 /// The thread that executes a pass, in one of the wheel's places for passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassBy {
-    /// The place is free.
     Free,
     /// The thread of a CPU.
     Cpu(CpuId),
@@ -32,7 +31,6 @@ enum PassBy {
 /// The place for a pass by the CPU that owns the wheel. All other threads take a later place.
 const OWN: usize = 0;
 
-/// One wheel of a CPU.
 #[derive(Debug)]
 pub(crate) struct CpuWheel {
     pub(crate) buckets: BucketArray<Coarse, LEVELS>,
@@ -113,7 +111,6 @@ impl CpuWheel {
     /// The expiry that an empty wheel [publishes](Self::next_expiry).
     pub(crate) const NEVER: u64 = u64::MAX;
 
-    /// Makes an empty wheel in its final place.
     pub(crate) fn emplace(slot: &mut MaybeUninit<Self>, key: Key) -> Emplaced<'_, Self> {
         emplace!(slot => Self {
             pending_map: PendingMap::new(Tick(0)),
@@ -169,7 +166,6 @@ impl CpuWheel {
         None
     }
 
-    /// Returns the tick at which the pending lists were due.
     #[inline]
     pub(crate) const fn pending_due(&self) -> Tick {
         self.pending_due
@@ -223,7 +219,6 @@ impl CpuWheel {
             .expect("the wheel that owns the timer is locked")
     }
 
-    /// Notes the new state of a slot that a timer left.
     #[inline(always)]
     pub(crate) fn note_left(&mut self, left: BucketState) {
         if let BucketState::Vacated(number) = left {
@@ -245,7 +240,6 @@ impl CpuWheel {
         self.note_filed(place)
     }
 
-    /// Notes that a timer was enqueued at `place`.
     #[inline]
     pub(crate) fn note_filed(&mut self, place: DueSlot) -> Filed {
         Filed {
@@ -302,12 +296,10 @@ impl CpuWheel {
         Some(place)
     }
 
-    /// Ends the pass at `place`.
     pub(crate) fn end_pass(&mut self, place: usize) {
         self.passes[place] = PassBy::Free;
     }
 
-    /// Returns true if a pass runs.
     pub(crate) fn has_pass(&self) -> bool {
         self.passes != [PassBy::Free; RUNNERS]
     }
@@ -329,7 +321,6 @@ impl CpuWheel {
         }
     }
 
-    /// Removes every timer.
     pub(crate) fn discard(&mut self) {
         while self.take_any(|mut bucketed| {
             let _left = bucketed.remove();
@@ -380,7 +371,6 @@ impl CpuWheel {
         );
     }
 
-    /// Returns the number of timers on pending lists.
     fn count_pending(&self) -> usize {
         self.buckets.pending_len()
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::thread;
 use std::vec::Vec;
 
-/// A host that reports that it has no barrier.
 struct NoBarrier;
 
 // SAFETY: it says that it has no barrier.

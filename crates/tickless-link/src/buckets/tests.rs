@@ -14,7 +14,6 @@ use crate::id::Realm;
 use crate::lazy_init::LazyInit;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Entries that carry a number.
 #[derive(Debug)]
 struct Numbered;
 

@@ -148,7 +148,6 @@ impl<F: Branched> Tree<F> {
         true
     }
 
-    /// The head of an entry of this queue.
     fn head_of<'t>(&'t self, entry: EntryRef<'t, F>) -> &'t F::Head {
         // SAFETY: Owner Key Invariant: the entry was found by a link of this queue, which no caller can hold mutably
         // while this borrow lasts.

@@ -81,7 +81,6 @@ fn erase<M: Member<Numbered> + Send + 'static>(
     entry.as_ref().erase()
 }
 
-/// Binds and queues.
 fn start(tree: &mut Tree<Numbered>, entry: EntryRef<'_, Numbered>, key: i64) -> bool {
     tree.bind(entry);
     tree.open(entry).expect("bound here").insert(key)

@@ -5,14 +5,9 @@
 //! Each task has a *server* with a [reservation](Reservation): an amount of runtime in each period, to be given before
 //! a deadline that counts from the begin of the period (Abeni and Buttazzo, *Integrating Multimedia Applications in
 //! Hard Real-Time Systems*, 1998: the constant-bandwidth server). Of the servers that have runtime left, the one with
-//! the earliest deadline runs. A server whose runtime is spent is *throttled* until its next period begins, even if the
-//! CPU is idle: a task that needs more than it said harms itself alone. A task that wakes up continues with the runtime
-//! that it had left, if that runtime is no more than its bandwidth gives until the deadline. Otherwise the task begins
-//! a new period.
-//!
-//! The [admission](DeadlineQueue::admit) keeps the sum of all bandwidths below a limit, so that all reservations can be
-//! kept: if each deadline equals the period, earliest deadline first meets all deadlines up to a load of the whole CPU
-//! (Liu and Layland, 1973).
+//! the earliest deadline runs. A server whose runtime is spent is *throttled* until its next period begins. The
+//! [admission](DeadlineQueue::admit) keeps the sum of all bandwidths below a limit, so that all reservations can be
+//! kept (Liu and Layland, 1973). `docs/scheduler.md` says what waking up and running over do.
 //!
 //! # The bandwidth timer
 //!
@@ -117,7 +112,6 @@ pub struct Enqueued {
     pub is_throttled: bool,
 }
 
-/// The server that runs.
 #[derive(Clone, Debug)]
 struct Current {
     budget: Budget,

@@ -55,7 +55,6 @@ impl Budget {
         }
     }
 
-    /// Returns the runtime that is left.
     pub(super) fn left(&self) -> Span {
         Span::from_nanos(u64::try_from(self.left).unwrap_or(0))
     }

@@ -200,7 +200,6 @@ impl Head {
         self.share
     }
 
-    /// Returns true if another queue may have the task.
     #[inline]
     pub(crate) fn can_move(&self) -> bool {
         !self.is_delayed && !self.is_pinned

@@ -4,33 +4,15 @@
 //!
 //! Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First: A Flexible and Accurate Mechanism for
 //! Proportional Share Resource Allocation* (Old Dominion University, TR-95-22, 1995). Each task has a weight, and asks
-//! for the CPU in requests of a length that it chooses. The queue has a virtual time, which advances by 1/W for each
-//! nanosecond of service, where W is the sum of all weights. A task's own virtual time advances by 1/w for each
-//! nanosecond for which the task is served, where w is its weight. Two rules hold:
-//!
-//! 1. A task is *eligible* when its own virtual time is not ahead of the queue's: it had no more service than its
-//!    share.
-//! 2. The queue serves the eligible task with the earliest *deadline*. The deadline is the task's own virtual time at
-//!    the begin of its request plus the length of the request divided by the task's weight.
-//!
-//! The service that a task is owed is its *lag*: its weight times the distance by which its virtual time is behind the
-//! queue's. The sum of all lags is zero.
-//!
-//! # The bound
-//!
-//! While tasks join and leave without a lag, the lag of each task stays above minus its own request and below the
-//! longest time for which a task is served without a new decision (theorem 1 of the report). That time is the longest
-//! request of all, because slices are *protected*: a picked task goes on until its request is served, which makes fewer
-//! switches. A task that wakes up preempts it only if the woken one has the earlier deadline, and either the running
-//! task had its share already or the woken one has a shorter request. The delay of a host that decides late is added.
+//! for the CPU in requests of a length that it chooses. Its *lag* is the service that it is owed. A task is *eligible*
+//! while its lag is not negative. The queue serves the eligible task with the earliest virtual *deadline*, until its
+//! request is served (*protected* slices). `docs/scheduler.md` explains virtual time, the bound of a lag and the
+//! protection of slices.
 //!
 //! # Who joins, who leaves
 //!
-//! - A task that sleeps while it is owed time keeps this lag, at most one request, and is placed so that it has the lag
-//!   again when it wakes up. The virtual time of the queue moves by the lag (section 3 of the report).
-//! - A task that sleeps and owes time stays in the queue without being run, until the other tasks have had the service
-//!   that it owes them (*delayed dequeue*). So a task cannot get rid of a debt by sleeping. The queue removes the task
-//!   when it would be picked. If the task wakes up before, it continues with its lag.
+//! - A task that sleeps while it is owed time keeps this lag, at most one request (section 3 of the report). One that
+//!   owes time stays in the queue without being run, until the debt is paid or the task wakes up (*delayed dequeue*).
 //! - A task that moves to another queue keeps its lag, and the rest of its request.
 //! - A task that finishes is removed at once. The other tasks bear its debt, or share the service that it was owed.
 //! - A change of weight keeps the task's lag and the part of its request that is left.
@@ -194,7 +176,6 @@ impl Slice {
     }
 }
 
-/// The task that runs.
 #[derive(Clone, Debug)]
 struct Current {
     share: Share,
@@ -740,7 +721,6 @@ impl<T: Send + 'static> FairQueue<T> {
         }
     }
 
-    /// Reports the enqueue of a task.
     fn enqueued(&self, share: Share, was_current: bool) -> Enqueued {
         Enqueued {
             preempts: self.preempts(&share),

@@ -88,7 +88,6 @@ impl Average {
         }
     }
 
-    /// Creates the average of one task.
     #[inline]
     pub(crate) const fn of_one(weight: Weight, at: Virtual) -> Self {
         Self {
@@ -180,7 +179,6 @@ impl Average {
         self.remove(before.0, before.1);
     }
 
-    /// Advances one task of this weight by `distance`.
     #[inline]
     pub(crate) fn advance(&mut self, weight: Weight, distance: i64) {
         self.sum += i128::from(weight.get()) * i128::from(distance);

@@ -1,8 +1,7 @@
 //! The slice tick: a timer that fires when the slice of the running task is over.
 //!
-//! Without the slice tick a task is reconsidered at the periodic tick, and a slice is a whole number of ticks. With the
-//! slice tick a slice is as long as it should be, at the price of a timer that is started at every switch. The timers
-//! make these starts cheap (lazy, deferred, in place: spec X-4). This module does the scheduler's part (spec X-5):
+//! With it a slice is as long as it should be, at the price of a timer that is started at every switch. The timers make
+//! these starts cheap (lazy, deferred, in place: spec X-4). This module does the scheduler's part (spec X-5):
 //!
 //! | rule | where |
 //! |---|---|
@@ -30,34 +29,6 @@
 //! the kick acquires the lock and reads the latest time. So there is no atomic here, a start cannot be lost in a flag
 //! of its own (B63), and a second kick while one is under way may be dropped (TICK-18). The expiry of a queued timer
 //! changes only by a start, under the lock of its base (B61). Lock order: run queue, then base.
-//!
-//! ```
-//! use tickless_core::time::{Instant, Span};
-//! use tickless_sched::hrtick::{Decision, HrTick, SliceTimer, Switches};
-//! use tickless_core::event::Flush;
-//! use std::cell::Cell;
-//!
-//! /// A clock that is set by hand, and a timer that remembers when it is to fire.
-//! #[derive(Default)]
-//! struct Hand(Cell<i64>, Cell<Option<Instant>>);
-//! impl SliceTimer for Hand {
-//!     fn now(&self) -> Instant { Instant::from_nanos(self.0.get()) }
-//!     fn queued(&self) -> Option<Instant> { self.1.get() }
-//!     fn is_active(&self) -> bool { self.1.get().is_some() }
-//!     fn start(&self, at: Instant) { self.1.set(Some(at)) }
-//!     fn cancel(&self) { self.1.set(None) }
-//! }
-//!
-//! let timer = Hand::default();
-//! let mut tick = HrTick::new(Switches::ON);
-//! tick.begin_batch(false);
-//! tick.start(Span::from_millis(3), &timer);
-//! tick.start(Span::from_micros(1), &timer);
-//! assert_eq!(timer.queued(), None, "not before the end");
-//! timer.0.set(500);
-//! tick.end_batch(Decision::Keep, Flush::Switched, &timer);
-//! assert_eq!(timer.queued(), Some(Instant::from_nanos(10_500)));
-//! ```
 
 use core::fmt;
 

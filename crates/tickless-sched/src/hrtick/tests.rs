@@ -13,7 +13,6 @@ use crate::deadline::{Bandwidth, DeadlineQueue, Reservation};
 use crate::fair::{Entity, FairQueue};
 use crate::load::RunClock;
 
-/// Makes a span of `nanos` nanoseconds.
 fn span(nanos: u64) -> Span {
     Span::from_nanos(nanos)
 }
@@ -29,7 +28,6 @@ const fn slice(left: i64) -> Slice {
     }
 }
 
-/// Command that a timer got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Start(Instant),

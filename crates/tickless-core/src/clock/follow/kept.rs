@@ -21,7 +21,6 @@ const NOTHING: u64 = u64::MAX;
 /// mix the words of two lines.
 #[derive(Debug)]
 pub struct Kept {
-    /// The number of the line.
     number: Cell<u64>,
     start: Cell<u64>,
     span: Cell<u64>,

@@ -426,7 +426,6 @@ mod tests {
             }
         }
 
-        /// Lets `nanos` pass, while the reference is steered by `ppm`.
         fn pass(&mut self, nanos: u64, ppm: i64) {
             self.truth += nanos;
             self.cycles += nanos * CYCLES;

@@ -124,7 +124,6 @@ const SLOTS: usize = 8;
 const SLOTS: usize = 2;
 const SLOT_BITS: u32 = 8;
 
-/// A slot for a line.
 #[derive(Debug)]
 #[repr(align(128))]
 struct LineSlot {

@@ -188,7 +188,6 @@ impl Keeper {
         self.publish(timekeeper);
     }
 
-    /// Accumulates the time up to `now`.
     fn accumulate(&mut self, now: Cycles) {
         let mask = self.counter.mask();
         if self.is_suspended {

@@ -18,7 +18,6 @@ const TICK_PERCENT: u64 = 10;
 pub(super) struct Steering {
     /// The requested tick, without steering.
     tick: Span,
-    /// The steered tick.
     steered_tick: Span,
     parts_per_billion: i32,
     /// The length of an interval by the counter's nominal frequency, in `2^-32` ns.
@@ -28,7 +27,6 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// Makes the steering of a clock whose ticks last `tick`.
     pub(super) const fn new(tick: Span) -> Self {
         Self {
             tick,
@@ -66,7 +64,6 @@ impl Steering {
         self.parts_per_billion
     }
 
-    /// Returns the requested tick, without steering.
     pub(super) const fn nominal_tick(&self) -> Span {
         self.tick
     }
@@ -76,7 +73,6 @@ impl Steering {
         self.parts_per_billion != 0 || self.steered_tick.as_nanos() != self.tick.as_nanos()
     }
 
-    /// Returns the steered tick.
     pub(super) const fn steered_tick(&self) -> Span {
         self.steered_tick
     }

@@ -58,7 +58,6 @@ enum WhoseTurn {
     Second,
 }
 
-/// The parts of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     turn: WhoseTurn,

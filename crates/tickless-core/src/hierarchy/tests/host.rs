@@ -60,7 +60,6 @@ impl Bases {
     }
 }
 
-/// A timer that fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fired {
     pub(super) cpu: u32,

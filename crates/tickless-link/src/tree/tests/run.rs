@@ -5,7 +5,6 @@ use std::vec;
 
 use crate::buckets::{BucketArray, BucketState, Gathered, Gathering};
 
-/// Buckets of one level, and a tree.
 struct Queues {
     buckets: BucketArray<Numbered, 1>,
     tree: Tree<Numbered>,
@@ -57,7 +56,6 @@ impl Queues {
         self.buckets.assert_valid();
     }
 
-    /// Entries that stand in the run.
     fn run_len(&self) -> usize {
         let mut len = 0;
         self.tree.for_each(0, |entry, _, _| {

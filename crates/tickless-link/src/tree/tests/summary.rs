@@ -80,7 +80,6 @@ fn first_of(tree: &Tree<Weighed>, most: u8) -> Option<u16> {
     .map(|entry| entry.tag())
 }
 
-/// Finds the first entry by looking at all.
 fn first_of_all(tree: &Tree<Weighed>, most: u8) -> Option<u16> {
     let mut found = None;
     tree.for_each(0, |entry, _, scale| {
@@ -99,7 +98,6 @@ fn first_odd_of(tree: &mut Tree<Weighed>, most: u8) -> Option<u8> {
     slot.map(|mut slot| slot.head().weight)
 }
 
-/// Finds the first odd entry by looking at all.
 fn first_odd_of_all(tree: &Tree<Weighed>, most: u8) -> Option<u8> {
     let mut found = None;
     tree.for_each(0, |_, _, scale| {

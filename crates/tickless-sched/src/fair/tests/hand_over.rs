@@ -19,7 +19,6 @@ struct World {
     now: u64,
     /// True if the test uses hand-overs in place of the three steps where it can.
     at_once: bool,
-    /// Number of hand-overs.
     hand_overs: usize,
 }
 

@@ -29,7 +29,6 @@ struct Drop {
     inside: bool,
 }
 
-/// The fluid and the queue.
 struct World {
     queue: FairQueue<usize>,
     tasks: Vec<Pin<Box<Entity<usize>>>>,
@@ -307,7 +306,6 @@ impl World {
         assert!(sum.abs() <= slack * ONE, "lags come to nothing");
     }
 
-    /// Checks that the lag of each task is within its bound.
     fn check_bound(&self) {
         let slack = self.rounding;
         for (task, drop) in self

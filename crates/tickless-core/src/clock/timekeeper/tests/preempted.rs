@@ -4,7 +4,6 @@ use std::vec::Vec;
 
 use super::*;
 
-/// A function that reads the time.
 type Read = fn(&Timekeeper, &mut dyn FnMut() -> Cycles) -> Instant;
 
 const READS: [(&str, Read); 4] = [

@@ -32,7 +32,6 @@ fn operation(cpus: u32) -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Carries out an operation; `now` is the time.
 fn carry_out<const WIDTH: usize>(tree: &Tree<WIDTH>, operation: Operation, now: &mut i64) {
     match operation {
         Operation::Wakes(cpu) => tree.wakes(cpu),
