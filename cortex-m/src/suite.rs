@@ -11,7 +11,6 @@ use crate::host;
 
 type Function = fn() -> Verdict;
 
-/// All tests, in their order.
 const TESTS: &[(&str, Function)] = &[
     ("counter", exact::counter),
     ("lateness", exact::lateness),

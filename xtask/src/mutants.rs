@@ -164,7 +164,6 @@ fn run(root: &Path, names: &[String], jobs: usize, kernel: Option<Arch>) -> Resu
     }
 }
 
-/// Returns the names of those that survived, or of the others.
 fn of_outcome(rows: &[Row], survived: bool) -> impl Iterator<Item = &str> {
     let wanted = move |row: &&Row| (row.outcome == Outcome::Survived) == survived;
     rows.iter().filter(wanted).map(|row| row.name.as_str())
@@ -212,7 +211,6 @@ fn without_place<'n>(patched: &Texts, names: &'n [String]) -> Vec<&'n str> {
     names.filter(|name| !stands(name)).collect()
 }
 
-/// Returns the texts of the patches, and of all Rust files.
 fn texts(root: &Path) -> Result<Texts, String> {
     files::list(root)?
         .into_iter()

@@ -180,7 +180,6 @@ fn has_tests(program: &Program, filter: Option<&str>) -> bool {
     })
 }
 
-/// Executes `program`, and returns its failures.
 fn execute(
     program: &Program,
     filter: Option<&str>,

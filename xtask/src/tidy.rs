@@ -16,7 +16,6 @@ pub(crate) mod tree;
 /// One rule: its id in the house style, and the function that checks it.
 type Rule = (&'static str, fn(&Tree, &mut Report<'_>));
 
-/// Every rule that this task checks.
 const RULES: &[Rule] = &[
     // No file imports what stands above it, and none in a circle (cargo xtask structure).
     ("S1", structure),

@@ -20,10 +20,16 @@ fn at_wall(nanos: i64) -> Start<Realtime> {
     at_on(WALL + nanos)
 }
 
+/// Makes a rig whose time of day is [`WALL`].
+fn on_wall<H: Host>(cpus: u32) -> Rig<H> {
+    let rig = Rig::<H>::new(cpus);
+    rig.set_wall(0, WALL);
+    rig
+}
+
 /// TIM-30, TIM-31: a step forward kicks an idle CPU whose timer became due, and the timer fires at once.
 pub fn a_step_forward_kicks_the_cpu_whose_timer_became_due<H: Host>() {
-    let rig = Rig::<H>::new(3);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(3);
     let timer = TestTimer::<H, Realtime>::once_on(&rig);
     rig.on(1, || timer.start(at_wall(HOUR / 2)));
     rig.take_trace();
@@ -38,8 +44,7 @@ pub fn a_step_forward_kicks_the_cpu_whose_timer_became_due<H: Host>() {
 
 /// TIM-30 step 4, B66: the device of the CPU that sets the clock is programmed again, too.
 pub fn the_cpu_that_sets_the_clock_is_reprogrammed_too<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let timer = TestTimer::<H, Realtime>::once_on(&rig);
     rig.on(1, || timer.start(at_wall(HOUR)));
     rig.set_wall(1, WALL + HOUR - 5_000);
@@ -52,8 +57,7 @@ pub fn the_cpu_that_sets_the_clock_is_reprogrammed_too<H: Host>() {
 /// TIM-32: a step backwards kicks no CPU. The device fires once without a due timer, and that interrupt arms it
 /// exactly.
 pub fn a_step_backwards_costs_one_interrupt<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let timer = TestTimer::<H, Realtime>::once_on(&rig);
     rig.on(1, || timer.start(at_wall(5_000)));
     rig.take_trace();
@@ -68,8 +72,7 @@ pub fn a_step_backwards_costs_one_interrupt<H: Host>() {
 
 /// TIM-30 step 3: a CPU without timers on a clock that jumped, or with an earlier event armed, is not kicked.
 pub fn only_timers_of_clocks_that_jumped_matter<H: Host>() {
-    let rig = Rig::<H>::new(4);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(4);
     let mono = TestTimer::once(&rig);
     let boot = TestTimer::<H, Boottime>::once_on(&rig);
     let (real, tai) = (
@@ -95,8 +98,7 @@ pub fn only_timers_of_clocks_that_jumped_matter<H: Host>() {
 
 /// TIM-30 step 1: a CPU that has already taken the jump into account is not kicked again.
 pub fn a_jump_that_was_seen_is_not_told_again<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let (real, mono) = (
         TestTimer::<H, Realtime>::once_on(&rig),
         TestTimer::once(&rig),
@@ -118,8 +120,7 @@ pub fn a_jump_that_was_seen_is_not_told_again<H: Host>() {
 /// TIM-30 step 1: fresh copies of the offsets do not prove that a CPU has taken a jump into account, because the soft
 /// stage copies the offsets too, and checks only its own queues.
 pub fn a_jump_that_only_the_soft_stage_saw_is_told<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let real = TestTimer::<H, Realtime>::once_on(&rig);
     let soft = TestTimer::with_setup(&rig, Setup::new().stage(Stage::Soft), |_| Restart::No);
     rig.on(1, || {
@@ -141,8 +142,7 @@ pub fn a_jump_that_only_the_soft_stage_saw_is_told<H: Host>() {
 
 /// TIM-30 step 2, X-14.3: a CPU that owes a rearm is notified by a mark, not by a kick.
 pub fn a_cpu_that_owes_a_rearm_is_not_kicked<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let real = TestTimer::<H, Realtime>::once_on(&rig);
     let mono = TestTimer::once(&rig);
     rig.on(1, || {
@@ -172,8 +172,7 @@ pub fn a_jump_during_the_handler_is_found_by_its_end<H: Host>() {
 /// Sets the clock in a callback on clock `T`. A pass handles the queues in the order of their clocks: monotonic, time
 /// of day, and two more.
 fn jump_in_the_callback_of<H: Host, T: ClockId>(offset: i64, passes: u64) {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let real = TestTimer::<H, Realtime>::once_on(&rig);
     let setter = {
         let rig = rig.clone();
@@ -195,8 +194,7 @@ fn jump_in_the_callback_of<H: Host, T: ClockId>(offset: i64, passes: u64) {
 /// TIM-30 step 3 for the soft stage: the time of the soft queue is compared with the time at which the stage would be
 /// raised.
 pub fn a_step_forward_brings_the_soft_stage_forward<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let setup = Setup::new().stage(Stage::Soft);
     let soft = TestTimer::<H, Realtime>::with_setup(&rig, setup, |_| Restart::No);
     let hard = TestTimer::once(&rig);
@@ -239,8 +237,7 @@ pub fn a_kick_writes_the_device_in_any_case<H: Host>() {
 
 /// TIM-20, B43: at a leap second that the record does not contain yet, no timer on the time of day is a second early.
 pub fn a_leap_second_makes_no_timer_early<H: Host>() {
-    let rig = Rig::<H>::new(1);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(1);
     rig.set_next_leap(Some(Instant::from_nanos(10 * SEC)));
     let before = TestTimer::<H, Realtime>::once_on(&rig);
     let behind = TestTimer::<H, Realtime>::once_on(&rig);
@@ -264,8 +261,7 @@ pub fn a_leap_second_makes_no_timer_early<H: Host>() {
 /// TIM-6, B47: a relative sleep lasts as long as requested, whatever happens to the time of day. (A relative start on
 /// that clock does not compile.)
 pub fn a_relative_sleep_ignores_the_time_of_day<H: Host>() {
-    let rig = Rig::<H>::new(1);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(1);
     let timer = TestTimer::once(&rig);
     rig.on(0, || timer.start(Start::after(Span::from_micros(50))));
     rig.set_wall(0, WALL - HOUR);
@@ -278,8 +274,7 @@ pub fn a_relative_sleep_ignores_the_time_of_day<H: Host>() {
 /// OBJ-17: a relative start on a clock that jumped counts from the time that the clock shows, not from the copy in the
 /// base.
 pub fn a_relative_start_behind_a_jump_uses_the_new_time<H: Host>() {
-    let rig = Rig::<H>::new(1);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(1);
     rig.publish_wall(WALL + HOUR);
     let timer = TestTimer::<H, Tai>::once_on(&rig);
     rig.on(0, || timer.start(Start::after(Span::from_micros(5))));
@@ -360,8 +355,7 @@ fn asking<H: Host, T: ClockId>(rig: &Rig<H>, setup: Setup) -> (TestTimer<H, T>, 
 /// and keeps its deadline. Other timers do not fire.
 pub fn a_timer_that_asks_is_told_of_each_set<H: Host>() {
     for setup in [Setup::new(), Setup::new().stage(Stage::Soft)] {
-        let rig = Rig::<H>::new(2);
-        rig.set_wall(0, WALL);
+        let rig = on_wall::<H>(2);
         let (real, told) = asking::<H, Realtime>(&rig, setup);
         let (mono, never) = asking::<H, Monotonic>(&rig, setup);
         let (first, last) = (
@@ -398,8 +392,7 @@ pub fn a_timer_that_asks_is_told_of_each_set<H: Host>() {
 /// TIM-34: a CPU that is to notify its timers of a set goes offline first. It hands the timers over, and their new CPU
 /// notifies them.
 pub fn a_timer_is_told_of_a_set_although_its_cpu_leaves<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
     rig.on(1, || real.start(at_wall(HOUR)));
     rig.set_wall(0, WALL - HOUR);
@@ -413,8 +406,7 @@ pub fn a_timer_is_told_of_a_set_although_its_cpu_leaves<H: Host>() {
 /// TIM-34: a timer that is queued after cancelled timers is notified of a set; so is a timer that is started for a
 /// later time before its CPU handles the set.
 pub fn what_happens_to_other_timers_hides_no_set<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
     let (other, of_other) = asking::<H, Realtime>(&rig, Setup::new());
     let plain = TestTimer::<H, Realtime>::once_on(&rig);
@@ -439,8 +431,7 @@ pub fn what_happens_to_other_timers_hides_no_set<H: Host>() {
 /// TIM-34: timers are also notified of a set that the CPU has already taken into account when the host reports the set.
 /// An interrupt moves the queues to the new offsets, and notifies no timer.
 pub fn a_set_that_was_seen_is_told_to_those_that_ask<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
     let (mono, before) = (
         TestTimer::once(&rig),
@@ -466,8 +457,7 @@ pub fn a_set_that_was_seen_is_told_to_those_that_ask<H: Host>() {
 /// TIM-34: a set moves the clock past the deadline of a timer, and the timer fires by that deadline before the host
 /// reports the set. This firing notifies the timer of the set.
 pub fn a_timer_that_a_set_made_due_is_told_of_it<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let (real, told) = asking::<H, Realtime>(&rig, Setup::new());
     let mono = TestTimer::once(&rig);
     rig.on(1, || {
@@ -491,8 +481,7 @@ pub fn a_timer_that_a_set_made_due_is_told_of_it<H: Host>() {
 /// TIM-34: a timer is notified if its clock is set while its callback executes and the callback restarts it.
 pub fn a_timer_is_told_of_a_set_during_its_callback<H: Host>() {
     for setup in [Setup::new(), Setup::new().stage(Stage::Soft)] {
-        let rig = Rig::<H>::new(2);
-        rig.set_wall(0, WALL);
+        let rig = on_wall::<H>(2);
         let told = Rc::new(RefCell::new(Vec::new()));
         let (notes, inside) = (Rc::clone(&told), rig.clone());
         let timer =
@@ -516,8 +505,7 @@ pub fn a_timer_is_told_of_a_set_during_its_callback<H: Host>() {
 
 /// TIM-34, Q-24: the next event of a CPU without its first timer is the event of another timer that is to be notified.
 pub fn the_next_event_without_a_timer_is_one_to_be_told<H: Host>() {
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let (first, _) = asking::<H, Realtime>(&rig, Setup::new());
     let (second, _) = asking::<H, Realtime>(&rig, Setup::new());
     rig.on(1, || {
@@ -533,8 +521,7 @@ pub fn the_next_event_without_a_timer_is_one_to_be_told<H: Host>() {
 /// time, no value wraps, and each set costs a few interrupts.
 pub fn a_clock_set_by_years_makes_no_storm<H: Host>() {
     const YEAR: i64 = 365 * 24 * HOUR;
-    let rig = Rig::<H>::new(2);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(2);
     let real = TestTimer::<H, Realtime>::once_on(&rig);
     let (tai, _told) = asking::<H, Tai>(&rig, Setup::new());
     let mono = TestTimer::once(&rig);
@@ -576,8 +563,7 @@ pub fn a_clock_set_by_years_makes_no_storm<H: Host>() {
 /// reports how many periods it missed.
 pub fn ten_minutes_without_a_turn_cost_one_expiry<H: Host>() {
     const TEN_MINUTES: i64 = 600 * SEC;
-    let rig = Rig::<H>::new(1);
-    rig.set_wall(0, WALL);
+    let rig = on_wall::<H>(1);
     let missed = Rc::new(RefCell::new(Vec::new()));
     let notes = Rc::clone(&missed);
     let timer = TestTimer::<H, Realtime>::with_setup(&rig, Setup::new(), move |expired| {

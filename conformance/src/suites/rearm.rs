@@ -126,14 +126,8 @@ pub fn every_write_is_traced<H: Host>() {
     }
 }
 
-struct Ticked<H: Host> {
-    rig: Rig<H>,
-    slice: TestTimer<H>,
-    other: TestTimer<H>,
-}
-
 /// Makes a slice timer that is due now, at 1000, and another timer at 5000.
-fn ticked<H: Host>() -> Ticked<H> {
+fn ticked<H: Host>() -> (Rig<H>, TestTimer<H>, TestTimer<H>) {
     let rig = Rig::<H>::new(1);
     let (slice, other) = (TestTimer::once(&rig), TestTimer::once(&rig));
     rig.on(0, || {
@@ -142,12 +136,12 @@ fn ticked<H: Host>() -> Ticked<H> {
     });
     rig.spend(1_000);
     rig.take_trace();
-    Ticked { rig, slice, other }
+    (rig, slice, other)
 }
 
 /// REARM-11, X-14.9: with a pending reschedule there is one write, with the event that the scheduler chose.
 pub fn a_reschedule_behind_an_interrupt_costs_one_write<H: Host>() {
-    let Ticked { rig, slice, other } = ticked::<H>();
+    let (rig, slice, other) = ticked::<H>();
     rig.set_need_resched(0);
     let before = rig.stats(0);
     let schedule = Schedule {
@@ -177,11 +171,7 @@ pub fn a_reschedule_behind_an_interrupt_costs_one_write<H: Host>() {
 /// variant, and change 39: without a reschedule, the return path writes the event that the interrupt found,
 /// without evaluating again.
 pub fn without_a_reschedule_the_cached_event_is_written<H: Host>() {
-    let Ticked {
-        rig,
-        slice: _slice,
-        other,
-    } = ticked::<H>();
+    let (rig, _slice, other) = ticked::<H>();
     let before = rig.stats(0).evaluations;
     rig.interrupt(0, Interrupted::User, &Schedule::SWITCH);
     assert_eq!(rearms(&rig.take_trace()), [(0, 5_000)]);
@@ -197,11 +187,7 @@ pub fn without_a_reschedule_the_cached_event_is_written<H: Host>() {
 /// variant, and: an interrupt between the exit loop and the scheduler flushes, so the scheduler's start
 /// writes again. Two interrupts cost two writes.
 pub fn a_nested_interrupt_before_the_scheduler_flushes_first<H: Host>() {
-    let Ticked {
-        rig,
-        slice,
-        other: _other,
-    } = ticked::<H>();
+    let (rig, slice, _other) = ticked::<H>();
     rig.set_need_resched(0);
     let armed = Cell::new(Instant::ZERO);
     let nested = || {

@@ -24,7 +24,6 @@ pub(crate) fn held() -> u32 {
     BASES_HELD.get()
 }
 
-/// Returns the number of base locks taken so far.
 pub(crate) fn acquisitions() -> u64 {
     ACQUISITIONS.get()
 }

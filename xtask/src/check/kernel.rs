@@ -104,7 +104,6 @@ pub(super) fn step(run: &mut Run<'_>) -> Result<(), String> {
     deadline(run, &machines, &plain)
 }
 
-/// Returns true if the kernel of `arch` has `test`.
 fn is_on(arch: Arch, test: Option<&str>) -> bool {
     let only = BadEnd::of(test).and_then(|bad| bad.only);
     only.is_none_or(|only| only == arch)

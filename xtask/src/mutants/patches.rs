@@ -17,7 +17,6 @@ use diffy::{DiffOptions, Patch, apply};
 
 use crate::files;
 
-/// The directory of the patches.
 const PATCHES: &str = "xtask/mutants/";
 const EXTENSION: &str = ".patch";
 /// The module with the switches, and its path in the copy.

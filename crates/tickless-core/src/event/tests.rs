@@ -51,10 +51,13 @@ const GIGAHERTZ: DeviceConfig = DeviceConfig {
     minimum: MinimumPolicy::Fixed,
 };
 
-fn device(config: DeviceConfig, notes: &Notes) -> EventDevice {
+/// Makes a device that is on, and its driver, whose clock shows `now`.
+fn ready(config: DeviceConfig, now: i64) -> (Notes, EventDevice) {
+    let notes = Notes::default();
+    notes.now.set(now);
     let mut device = EventDevice::new(config);
-    device.set_state(notes, DeviceState::Oneshot);
-    device
+    device.set_state(&notes, DeviceState::Oneshot);
+    (notes, device)
 }
 
 fn at(nanos: i64) -> Instant {
@@ -75,9 +78,7 @@ fn delays_have_limits() {
 
 #[test]
 fn a_relative_device_gets_the_distance() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
-    notes.now.set(1_000_000);
+    let (notes, mut device) = ready(GIGAHERTZ, 1_000_000);
     program(&mut device, &notes, at(1_500_000), Force::Yes).expect("in the future");
     assert_eq!(notes.take(), [DeviceWrite::Relative(Ticks(500_000))]);
     assert_eq!(device.programmed(), Programmed::Normal(at(1_500_000)));
@@ -85,8 +86,7 @@ fn a_relative_device_gets_the_distance() {
 
 #[test]
 fn a_far_event_is_clamped_to_what_the_device_can_count() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
+    let (notes, mut device) = ready(GIGAHERTZ, 0);
     program(&mut device, &notes, Instant::LATEST, Force::Yes).expect("in the future");
     let [DeviceWrite::Relative(ticks)] = notes.take()[..] else {
         panic!("one write")
@@ -97,9 +97,7 @@ fn a_far_event_is_clamped_to_what_the_device_can_count() {
 
 #[test]
 fn an_event_in_the_past_is_reported_or_forced() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
-    notes.now.set(10_000);
+    let (notes, mut device) = ready(GIGAHERTZ, 10_000);
     assert_eq!(
         program(&mut device, &notes, at(10_000), Force::No),
         Err(InPast)
@@ -112,9 +110,7 @@ fn an_event_in_the_past_is_reported_or_forced() {
 
 #[test]
 fn b11_a_forced_minimum_is_not_renewed() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
-    notes.now.set(1_000_000);
+    let (notes, mut device) = ready(GIGAHERTZ, 1_000_000);
     for _ in 0..1_000 {
         program(&mut device, &notes, at(1), Force::Yes).expect("forced");
     }
@@ -137,9 +133,7 @@ fn b12_every_end_of_a_forced_minimum_allows_the_next() {
         }),
     ];
     for (name, end) in ends {
-        let notes = Notes::default();
-        let mut device = device(GIGAHERTZ, &notes);
-        notes.now.set(1_000_000);
+        let (notes, mut device) = ready(GIGAHERTZ, 1_000_000);
         program(&mut device, &notes, at(1), Force::Yes).expect("forced");
         end(&mut device, &notes);
         notes.take();
@@ -155,9 +149,7 @@ fn b12_every_end_of_a_forced_minimum_allows_the_next() {
 /// A refusal means that the device will not fire. So a pending forced minimum has ended too and must be written again.
 #[test]
 fn a_refused_write_ends_a_forced_minimum() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
-    notes.now.set(1_000_000);
+    let (notes, mut device) = ready(GIGAHERTZ, 1_000_000);
     program(&mut device, &notes, at(1), Force::Yes).expect("forced");
     assert_eq!(notes.take(), [DeviceWrite::Relative(Ticks(100))]);
     notes.refuse.set(1);
@@ -167,8 +159,7 @@ fn a_refused_write_ends_a_forced_minimum() {
 
 #[test]
 fn no_event_stops_the_device_and_the_next_starts_it() {
-    let notes = Notes::default();
-    let mut device = device(GIGAHERTZ, &notes);
+    let (notes, mut device) = ready(GIGAHERTZ, 0);
     program(&mut device, &notes, Instant::FOREVER, Force::Yes).expect("stopping is no error");
     assert_eq!(device.state(), DeviceState::OneshotStopped);
     program(&mut device, &notes, at(5_000), Force::Yes).expect("in the future");
@@ -183,16 +174,12 @@ fn b27_a_device_that_refuses_everything_is_given_up() {
             limit: Span::from_millis(4),
         },
     ] {
-        let notes = Notes::default();
-        let mut device = device(
-            DeviceConfig {
-                minimum,
-                ..GIGAHERTZ
-            },
-            &notes,
-        );
+        let config = DeviceConfig {
+            minimum,
+            ..GIGAHERTZ
+        };
+        let (notes, mut device) = ready(config, 1_000_000);
         notes.refuse.set(u32::MAX);
-        notes.now.set(1_000_000);
         assert_eq!(program(&mut device, &notes, at(1), Force::Yes), Err(InPast));
         assert_eq!(device.next_event(), Instant::FOREVER);
         assert!(device.min_delay() <= Span::from_millis(4));
@@ -206,18 +193,14 @@ fn b27_a_device_that_refuses_everything_is_given_up() {
 
 #[test]
 fn an_adaptive_minimum_grows_until_it_is_accepted() {
-    let notes = Notes::default();
     let minimum = MinimumPolicy::Adaptive {
         limit: Span::from_millis(4),
     };
-    let mut device = device(
-        DeviceConfig {
-            minimum,
-            ..GIGAHERTZ
-        },
-        &notes,
-    );
-    notes.now.set(1_000_000);
+    let config = DeviceConfig {
+        minimum,
+        ..GIGAHERTZ
+    };
+    let (notes, mut device) = ready(config, 1_000_000);
     // The direct attempt, three at 1 µs, three at 5 µs; then 7.5 µs is accepted.
     notes.refuse.set(7);
     program(&mut device, &notes, at(1), Force::Yes).expect("accepted in the end");
@@ -324,9 +307,7 @@ fn coupled_programming_reads_no_counter() {
 /// programming.
 #[test]
 fn a_coupled_programming_ends_a_forced_minimum() {
-    let notes = Notes::default();
-    notes.now.set(10_000);
-    let mut device = device(COUPLED, &notes);
+    let (notes, mut device) = ready(COUPLED, 10_000);
     program(&mut device, &notes, at(5), Force::Yes).expect("forced");
     assert!(matches!(device.programmed(), Programmed::ForcedMinimum(_)));
     notes.coupled.set(true);

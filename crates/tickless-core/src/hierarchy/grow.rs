@@ -13,7 +13,6 @@ pub(super) struct Shape {
     /// Number of groups so far. Their numbers are 0 to `groups - 1`.
     pub(super) groups: u32,
     pub(super) root: Option<GroupId>,
-    /// Number of groups on each level.
     on_level: [u32; LEVELS_MAX],
 }
 

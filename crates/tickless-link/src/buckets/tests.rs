@@ -32,7 +32,6 @@ impl Family for Numbered {
     type Answer = bool;
 }
 
-/// Expires by returning its number.
 struct Silent;
 
 impl Member<Numbered> for Silent {
@@ -59,7 +58,6 @@ impl Member<Numbered> for Taken {
     }
 }
 
-/// Expires by a call that counts.
 struct Calling;
 
 impl Member<Numbered> for Calling {

@@ -48,7 +48,6 @@ impl Member<Numbered> for Silent {
     }
 }
 
-/// Expires by a call that counts.
 struct Calling(u32);
 
 impl Member<Numbered> for Calling {

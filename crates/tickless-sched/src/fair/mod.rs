@@ -614,7 +614,6 @@ impl<T: Send + 'static> FairQueue<T> {
         Some(self.lag_of(&share))
     }
 
-    /// Charges the running task for its service until `now`.
     fn charge(&mut self, now: RunTime) {
         let served = now.saturating_since(self.accounted).as_nanos();
         self.accounted = self.accounted.max(now);

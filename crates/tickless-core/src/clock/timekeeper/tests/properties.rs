@@ -5,7 +5,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An action on a keeper, at a counter value.
 #[derive(Clone, Debug)]
 enum Action {
     Advance,

@@ -1,9 +1,19 @@
 //! The regression scenarios of spec C-8.2 that are not among the worked examples.
 
+use std::rc::Rc;
+
 use super::{LEFT, ROOT, pairs};
 use crate::cpu::CpuId;
-use crate::hierarchy::tests::host::{NEVER, at, idle_tree, idle_tree_with};
+use crate::hierarchy::tests::host::{NEVER, Tree, at, idle_tree, idle_tree_with};
 use crate::hierarchy::{ChildSlot, MigratorPolicy, Pull, Refusal, Step};
+
+/// Makes the tree in which CPU 2 is awake, and CPU 0 idles with a timer at 10.
+fn watched_by_2() -> Rc<Tree<2>> {
+    let tree = pairs();
+    tree.wakes(2);
+    assert_eq!(tree.arms(0, 10), NEVER);
+    tree
+}
 
 /// R15, second half: a CPU without a timer goes idle in an active group that has a parent. The CPU takes no lock of a
 /// group.
@@ -41,9 +51,7 @@ fn r20_an_idle_cpu_serves_itself() {
 /// PULL-5, R20: the budget ends a call in which an event stays due after each service.
 #[test]
 fn r20_serving_ends_although_an_event_stays_due() {
-    let tree = pairs();
-    tree.wakes(2);
-    assert_eq!(tree.arms(0, 10), NEVER);
+    let tree = watched_by_2();
     tree.host().bases(0).is_stuck = true;
     let mut budget = 5;
     let pull = tree.serve_remote(CpuId(2), at(10), &mut budget);
@@ -202,9 +210,7 @@ fn r52_a_stranded_event_reaches_the_root() {
 /// R53, HAZARD-2: the owner wakes, idles without timers, and an interrupt arms a timer, all during the callbacks.
 #[test]
 fn r53_a_timer_armed_in_idle_while_served_is_published() {
-    let tree = pairs();
-    tree.wakes(2);
-    assert_eq!(tree.arms(0, 10), NEVER);
+    let tree = watched_by_2();
     tree.script(
         |step| matches!(step, Step::Ran { cpu: CpuId(0) }),
         |tree| {
@@ -223,9 +229,7 @@ fn r53_a_timer_armed_in_idle_while_served_is_published() {
 /// R59: the owner wakes, arms, idles and arms again during the callbacks. The earliest time is published.
 #[test]
 fn r59_an_older_time_does_not_overwrite_a_newer_one() {
-    let tree = pairs();
-    tree.wakes(2);
-    assert_eq!(tree.arms(0, 10), NEVER);
+    let tree = watched_by_2();
     tree.script(
         |step| matches!(step, Step::Ran { cpu: CpuId(0) }),
         |tree| {
@@ -245,9 +249,7 @@ fn r59_an_older_time_does_not_overwrite_a_newer_one() {
 /// R59: the owner is awake again when its remaining time would be published. The owner fires its timers itself.
 #[test]
 fn r59_nothing_is_published_for_an_owner_that_woke() {
-    let tree = pairs();
-    tree.wakes(2);
-    assert_eq!(tree.arms(0, 10), NEVER);
+    let tree = watched_by_2();
     assert_eq!(tree.arms(0, 20), NEVER);
     tree.script(
         |step| matches!(step, Step::Ran { cpu: CpuId(0) }),
@@ -280,9 +282,7 @@ fn r60_a_cpu_that_stays_awake_is_active() {
 /// PULL-1, TI7: a second migrator does not serve a CPU that is being served.
 #[test]
 fn a_cpu_is_served_by_one_at_a_time() {
-    let tree = pairs();
-    tree.wakes(2);
-    assert_eq!(tree.arms(0, 10), NEVER);
+    let tree = watched_by_2();
     tree.script(
         |step| matches!(step, Step::Serving { refused: None, .. }),
         |tree| {
@@ -306,9 +306,7 @@ fn a_cpu_is_served_by_one_at_a_time() {
 /// Spec C-4.7: the timer was cancelled. Its event stays, and costs one useless check.
 #[test]
 fn a_cancelled_timer_costs_one_useless_look() {
-    let tree = pairs();
-    tree.wakes(2);
-    assert_eq!(tree.arms(0, 10), NEVER);
+    let tree = watched_by_2();
     tree.host().bases(0).timers.clear();
     assert_eq!(tree.idles(0), NEVER);
     assert!(tree.remote_work_due(CpuId(2), at(10)));
