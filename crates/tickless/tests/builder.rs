@@ -3,10 +3,10 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use support::{ms, until};
+use support::ms;
 use tickless::topology::{CpuSet, Topology};
 use tickless::worker::Builder;
 use tickless::{BuildError, Parking, Workers, time};
@@ -116,31 +116,6 @@ fn a_worker_that_panics_is_a_result_and_harms_no_other() {
     });
     let ended = workers.expect("threads can be had").join();
     assert!(ended[0].is_ok() && ended[1].is_err());
-}
-
-#[test]
-fn an_unparker_ends_a_park() {
-    let _patience = support::begin();
-    let (stop, parks) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU32::new(0)),
-    );
-    let workers = {
-        let (stop, parks) = (Arc::clone(&stop), Arc::clone(&parks));
-        Workers::builder().workers(2).spawn(move |worker, _| {
-            while !stop.load(Ordering::Acquire) {
-                parks.fetch_add(1, Ordering::Relaxed);
-                let _turn = worker.park();
-            }
-        })
-    };
-    let workers = workers.expect("threads can be had");
-    until(|| parks.load(Ordering::Relaxed) >= 2);
-    stop.store(true, Ordering::Release);
-    for unparker in workers.unparkers() {
-        unparker.unpark();
-    }
-    assert!(workers.join().into_iter().all(|ended| ended.is_ok()));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use support::{
     waiting_idly, worker,
 };
 use tickless::clock::Refusal;
-use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, Start};
+use tickless::hrtimer::{HrTimer, Restart, Span, Start};
 use tickless::stats;
 use tickless::time::{self, Sleep, sleep};
 use tickless::wheel::WheelTimer;
@@ -62,100 +62,6 @@ fn a_crowd_of_timers_with_one_deadline_fires() {
             assert_eq!(wakes.count(), crowd_size);
         });
     }
-}
-
-/// A timer that is always due, so only the budget of a turn keeps it from running for ever.
-struct Runaway {
-    timer: Pin<Arc<dyn Cancel>>,
-    calls: Arc<AtomicU64>,
-}
-
-trait Cancel: Send + Sync {
-    fn cancel(self: Pin<&Self>);
-}
-
-impl<F> Cancel for HrTimer<F>
-where
-    F: FnMut(&mut Expired<'_, '_, Monotonic>) -> Restart + Send + 'static,
-{
-    fn cancel(self: Pin<&Self>) {
-        let _was_queued = HrTimer::cancel(self);
-    }
-}
-
-impl Runaway {
-    /// Starts the timer on this thread. `again` returns the time for which it is queued again.
-    fn start(again: impl Fn(&mut Expired<'_, '_, Monotonic>) + Send + 'static) -> Self {
-        let calls = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&calls);
-        let timer = Arc::pin(HrTimer::new(
-            move |expired: &mut Expired<'_, '_, Monotonic>| {
-                count.fetch_add(1, Ordering::Relaxed);
-                again(expired);
-                Restart::Yes
-            },
-        ));
-        let _ = timer.as_ref().start(Start::after(Span::ZERO));
-        Self { timer, calls }
-    }
-
-    fn stop(self) -> u64 {
-        self.timer.as_ref().cancel();
-        self.calls.load(Ordering::Relaxed)
-    }
-}
-
-#[test]
-fn a_callback_that_never_catches_up_leaves_its_thread_turns() {
-    let _patience = support::begin();
-    let worker = worker();
-    let runaway = Runaway::start(|_| {});
-    for _ in 0..5 {
-        while !worker.is_due() {}
-        let turn = worker.turn();
-        // It is paced before it spends the budget of a turn.
-        assert!((1..4_096).contains(&turn.fired), "{turn:?}");
-    }
-    // Others can wake a future in between.
-    let (sender, receiver) = futures::channel::oneshot::channel();
-    let other = thread::spawn(move || sender.send(5));
-    assert_eq!(worker.block_on(receiver), Ok(5));
-    other.join().expect("it does not panic").expect("received");
-    assert!(runaway.stop() >= 5);
-    worker.block_on(sleep(ms(1)));
-}
-
-#[test]
-fn a_callback_that_is_always_due_leaves_room_for_earlier_timers() {
-    let _patience = support::begin();
-    for runs_its_own in [false, true] {
-        on_thread(move || {
-            let worker = runs_its_own.then(worker);
-            let runaway = Runaway::start(|expired| expired.set_deadline(expired.now()));
-            for _ in 0..3 {
-                match &worker {
-                    Some(worker) => worker.block_on(sleep(ms(2))),
-                    None => block_on(sleep(ms(2))),
-                }
-            }
-            assert!(runaway.stop() > 0);
-        });
-    }
-}
-
-#[test]
-fn a_callback_that_never_catches_up_does_not_keep_the_expiry_thread_from_others() {
-    let _patience = support::begin();
-    let runaway = Runaway::start(|_| {});
-    for _ in 0..3 {
-        on_thread(|| {
-            let start = Instant::now();
-            block_on(sleep(ms(2)));
-            assert_passed(start, ms(2));
-        });
-    }
-    runaway.stop();
-    block_on(sleep(us(500)));
 }
 
 /// A value whose destructor panics.

@@ -1,7 +1,7 @@
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{CPUS_MAX, CacheKind, CpuSet, Topology};
+use super::{CPUS_MAX, CacheKind, CpuSet, Topology, TopologyError};
 
 pub(crate) fn set(list: &str) -> CpuSet {
     list.parse().expect("a list of the test")
@@ -14,13 +14,19 @@ pub(crate) fn fixture(name: &str) -> Topology {
     Topology::read_from(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Reads a machine with CPUs 0 to 7 and the additional `files`, each with its content.
-fn machine_with(name: &str, files: &[(&str, &str)]) -> Result<Topology, super::TopologyError> {
+/// Reads a machine that consists of `files`, each with its content. Files about CPUs and nodes are named without their
+/// directory.
+fn read(name: &str, files: &[(&str, &str)]) -> Result<Topology, TopologyError> {
     let directory = format!("tickless-{}-{name}", std::process::id());
     let root = std::env::temp_dir().join(directory);
-    let online = ("sys/devices/system/cpu/online", "0-7\n");
-    for (path, content) in files.iter().chain([&online]) {
-        let path = root.join(path);
+    for (path, content) in files {
+        let is_of_system = path.starts_with("cpu/") || path.starts_with("node/");
+        let directory = if is_of_system {
+            "sys/devices/system"
+        } else {
+            ""
+        };
+        let path = root.join(directory).join(path);
         fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory");
         fs::write(path, content).expect("a file");
     }
@@ -35,7 +41,8 @@ fn isolated_partitions_of_control_groups_are_isolated() {
     const OWN: &str = "proc/self/cgroup";
     const PARTITION: &str = "sys/fs/cgroup/a/cpuset.cpus.partition";
     const EFFECTIVE: &str = "sys/fs/cgroup/a/cpuset.cpus.effective";
-    let boot = ("sys/devices/system/cpu/isolated", "7\n");
+    let online = ("cpu/online", "0-7\n");
+    let boot = ("cpu/isolated", "7\n");
     let own = (OWN, "3:cpuset:/x\n0::/a/b\n");
     let of_b = ("sys/fs/cgroup/a/b/cpuset.cpus.partition", "member\n");
     let partition = |kind| (PARTITION, kind);
@@ -66,11 +73,12 @@ fn isolated_partitions_of_control_groups_are_isolated() {
     .into_iter()
     .enumerate()
     {
-        let machine = machine_with(&format!("partition-{number}"), &files);
+        let files: Vec<_> = files.into_iter().chain([online]).collect();
+        let machine = read(&format!("partition-{number}"), &files);
         let machine = machine.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(machine.isolated(), &set(isolated), "{files:?}");
     }
-    let wrong = machine_with("partition-wrong", &[(ROOT, "x")]).expect_err("no list");
+    let wrong = read("partition-wrong", &[(ROOT, "x"), online]).expect_err("no list");
     assert!(
         wrong.to_string().contains("cpuset.cpus.isolated"),
         "{wrong}"
@@ -285,27 +293,6 @@ fn a_hybrid_machine_with_cpus_offline_and_files_missing_is_told_as_far_as_it_is_
     assert!(machine.nohz_full().is_empty());
 }
 
-/// A directory of a test, which is removed when the value is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, files: &[(&str, &str)]) -> Self {
-        let root = std::env::temp_dir().join(format!("tickless-{name}-{}", std::process::id()));
-        for (path, content) in files {
-            let path = root.join("sys/devices/system").join(path);
-            fs::create_dir_all(path.parent().expect("it is inside")).expect("a writable directory");
-            fs::write(path, content).expect("a writable file");
-        }
-        Self(root)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _gone_or_not = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn files_that_cannot_be_understood_are_named_with_their_content() {
     let online = ("cpu/online", "0-1");
@@ -343,8 +330,7 @@ fn files_that_cannot_be_understood_are_named_with_their_content() {
                 ("cpu/cpu0/cache/index0/type", "Data"),
             ]);
         }
-        let scratch = Scratch::new(name, &files);
-        let error = Topology::read_from(&scratch.0).expect_err(name);
+        let error = read(name, &files).expect_err(name);
         assert!(error.path().ends_with(path), "{error}");
         assert!(error.to_string().contains(says), "{error}");
     }
@@ -359,13 +345,11 @@ fn the_set_of_cpus_to_be_left_alone_is_empty_in_several_ways() {
             ("cpu/isolated", content),
             ("cpu/nohz_full", content),
         ];
-        let scratch = Scratch::new(&format!("alone-{name}"), &files);
-        let machine = Topology::read_from(&scratch.0).expect(name);
+        let machine = read(&format!("alone-{name}"), &files).expect(name);
         assert!(machine.isolated().is_empty(), "{name}");
         assert!(machine.nohz_full().is_empty(), "{name}");
     }
-    let scratch = Scratch::new("alone-absent", &[online]);
-    let machine = Topology::read_from(&scratch.0).expect("nothing is wrong");
+    let machine = read("alone-absent", &[online]).expect("nothing is wrong");
     assert!(machine.isolated().is_empty() && machine.nohz_full().is_empty());
 
     let files = [
@@ -373,15 +357,14 @@ fn the_set_of_cpus_to_be_left_alone_is_empty_in_several_ways() {
         ("cpu/isolated", "1-3,6\n"),
         ("cpu/nohz_full", "2\n"),
     ];
-    let scratch = Scratch::new("alone-some", &files);
-    let machine = Topology::read_from(&scratch.0).expect("nothing is wrong");
+    let machine = read("alone-some", &files).expect("nothing is wrong");
     assert_eq!(machine.isolated(), &set("1-3,6"));
     assert_eq!(machine.nohz_full(), &set("2"));
 }
 
 #[test]
 fn nodes_may_be_without_cpus_and_without_numbers_in_between() {
-    let scratch = Scratch::new(
+    let machine = read(
         "nodes",
         &[
             ("cpu/online", "0-3"),
@@ -392,7 +375,7 @@ fn nodes_may_be_without_cpus_and_without_numbers_in_between() {
             ("node/possible", "0-10\n"),
         ],
     );
-    let machine = Topology::read_from(&scratch.0).expect("nothing is wrong");
+    let machine = machine.expect("nothing is wrong");
     let numbers: Vec<u32> = machine.nodes().iter().map(|node| node.number).collect();
     assert_eq!(numbers, [0, 2, 10]);
     let [first, second, third] = machine.nodes() else {
@@ -407,8 +390,7 @@ fn nodes_may_be_without_cpus_and_without_numbers_in_between() {
 
 #[test]
 fn a_machine_without_cpus_is_none() {
-    let scratch = Scratch::new("empty", &[("cpu/online", "\n")]);
-    let error = Topology::read_from(&scratch.0).expect_err("no CPU");
+    let error = read("empty", &[("cpu/online", "\n")]).expect_err("no CPU");
     assert!(
         error
             .to_string()

@@ -14,12 +14,8 @@ use std::time::Duration;
 use tickless::task;
 use tickless::{Executor, coop, time};
 
+use crate::executor;
 use crate::support::{begin, until, waiting};
-
-fn executor(workers: usize) -> Executor {
-    let builder = Executor::builder().workers(workers);
-    builder.build().expect("there are threads enough")
-}
 
 /// A value in a local future, which is counted when it is dropped.
 struct Counted {

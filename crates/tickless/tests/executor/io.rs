@@ -12,10 +12,7 @@ use std::time::Duration;
 use tickless::executor::io::Async;
 use tickless::{Executor, coop, task, time};
 
-fn executor(workers: usize) -> Executor {
-    let builder = Executor::builder().workers(workers);
-    builder.build().expect("there are threads enough")
-}
+use crate::executor;
 
 fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
     let (one, two) = UnixStream::pair().expect("a pair of sockets");

@@ -12,3 +12,10 @@ mod io;
 #[cfg(not(portable_host))]
 mod process;
 mod tasks;
+
+use tickless::Executor;
+
+fn executor(workers: usize) -> Executor {
+    let builder = Executor::builder().workers(workers);
+    builder.build().expect("there are threads enough")
+}

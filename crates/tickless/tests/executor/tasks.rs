@@ -12,12 +12,8 @@ use tickless::executor::PanicPolicy;
 use tickless::task::{self, Slice, Spec, Weight};
 use tickless::{Executor, coop, time};
 
+use crate::executor;
 use crate::support::panic_of;
-
-fn executor(workers: usize) -> Executor {
-    let builder = Executor::builder().workers(workers);
-    builder.build().expect("there are threads enough")
-}
 
 /// Returns an executor with one worker, on which two tasks take turns every 200 µs.
 fn with_short_slices() -> Executor {
@@ -251,7 +247,7 @@ fn a_shutdown_waits_and_then_cancels() {
             .is_cancelled()
     );
 
-    let executor = self::executor(2);
+    let executor = crate::executor(2);
     let (task, dropped) = endless(&executor);
     assert_eq!(executor.shutdown(Duration::from_millis(1)), 1);
     assert!(dropped.load(Ordering::SeqCst));
@@ -293,7 +289,7 @@ fn an_executor_may_be_dropped_by_its_own_task() {
     let executor = Arc::new(Mutex::new(None));
     let own = Arc::clone(&executor);
     let (done, ends) = mpsc::channel();
-    *executor.lock().expect("no panic") = Some(self::executor(2));
+    *executor.lock().expect("no panic") = Some(crate::executor(2));
     let guard = executor.lock().expect("no panic");
     let inner = guard.as_ref().expect("it is there");
     inner

@@ -160,24 +160,3 @@ same_verbs!(
     WheelTimer,
     |timeout: &mut tickless::wheel::Timeout| timeout.set_expiry_after(1)
 );
-
-#[test]
-fn a_conditional_start_of_a_coarse_timer_says_what_it_did() {
-    use tickless::wheel::{Restart, StartOutcome, WheelTimer};
-
-    let timer = pin!(WheelTimer::new(|_| Restart::No));
-    let timer = timer.as_ref();
-    assert!(!timer.is_active());
-    assert_eq!(timer.start_if_idle(HOUR), StartOutcome::Started);
-    let expiry = timer.expiry();
-    assert_eq!(timer.start_if_idle(HOUR / 2), StartOutcome::Unchanged);
-    assert_eq!(timer.expiry(), expiry);
-    assert_eq!(timer.start(HOUR * 2), StartOutcome::Restarted);
-    assert!(timer.expiry() > expiry);
-    assert_eq!(timer.start_if_earlier(HOUR * 3), StartOutcome::Unchanged);
-    assert_eq!(timer.start_if_earlier(HOUR), StartOutcome::Restarted);
-    assert!(timer.shutdown());
-    assert_eq!(timer.start_if_idle(HOUR), StartOutcome::ShutDown);
-    assert_eq!(timer.start(HOUR), StartOutcome::ShutDown);
-    assert!(!timer.is_active());
-}

@@ -359,18 +359,6 @@ macro_rules! details {
             }
 
             #[test]
-            fn a_tick_that_was_missed_by_whole_periods_is_skipped_to_the_next() {
-                run(async {
-                    let start = Instant::now();
-                    let mut skip = interval(ms(50));
-                    skip.set_missed_tick_behavior(MissedTickBehavior::Skip);
-                    skip.tick().await;
-                    advance(ms(200)).await;
-                    assert_eq!(ticks(&mut skip, start).await, [50, 250, 300]);
-                });
-            }
-
-            #[test]
             fn the_behaviour_may_change_between_ticks() {
                 run(async {
                     let start = Instant::now();

@@ -134,34 +134,6 @@ fn tasks_that_slept_before_the_first_pause_follow() {
 }
 
 #[test]
-fn tasks_with_one_deadline_run_in_the_order_in_which_they_slept() {
-    for _ in 0..20 {
-        let order = paused(async {
-            let order = Arc::new(Mutex::new(Vec::new()));
-            let deadline = Instant::now() + DAY;
-            let mut tasks = Vec::new();
-            for number in 0..20 {
-                let order = Arc::clone(&order);
-                let (armed, is_armed) = futures::channel::oneshot::channel();
-                tasks.push(task::spawn(async move {
-                    let mut sleep = Box::pin(time::sleep_until(deadline));
-                    assert!(futures::poll!(&mut sleep).is_pending());
-                    armed.send(()).expect("it is waited for");
-                    sleep.await;
-                    order.lock().expect("no panic").push(number);
-                }));
-                is_armed.await.expect("it is sent");
-            }
-            for task in tasks {
-                task.await.expect("it does not panic");
-            }
-            Arc::try_unwrap(order).expect("all are over").into_inner()
-        });
-        assert_eq!(order.expect("no panic"), Vec::from_iter(0..20));
-    }
-}
-
-#[test]
 fn what_is_due_has_run_when_an_advance_returns() {
     paused(async {
         let start = Instant::now();
