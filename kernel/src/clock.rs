@@ -395,7 +395,6 @@ impl Clock {
         change(&mut keeper, self.clock.timekeeper())
     }
 
-    /// Returns both counters.
     pub(crate) fn pair(&self) -> &Pair {
         self.clock.counters()
     }

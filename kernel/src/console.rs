@@ -9,7 +9,6 @@ use crate::serial::Serial;
 
 static LINE: Lock<MaskingLock, Serial> = Lock::new(MaskingLock::new(), Serial);
 
-/// Writes a line.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     // The serial line takes all that it is given.
     let _written = writeln!(LINE.lock(None), "{text}");

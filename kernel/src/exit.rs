@@ -11,9 +11,7 @@ use crate::serial::last_line;
 #[repr(u32)]
 pub(crate) enum Code {
     Passed = 33,
-    /// A test failed.
     Failed = 35,
-    /// The kernel panicked.
     Panicked = 37,
     /// The limit of the run's guest time passed.
     Wedged = 39,

@@ -48,7 +48,6 @@ unsafe extern "C" {
 
 /// True if the programs are to end at their next system call that works.
 pub(crate) static MUST_END: Note = Note::new();
-/// System calls.
 pub(crate) static CALLS: Count = Count::new();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,16 +2,14 @@
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::KILOHERTZ;
 use super::interface::Device;
+use super::{KILOHERTZ, counter, interrupt_cpu, write_coupled};
 
-/// Returns the frequency of the counter.
 #[inline]
 pub(crate) const fn kilohertz() -> Kilohertz {
     KILOHERTZ
 }
 
-/// Returns true if the device compares with the counter that drives the time.
 pub(crate) const fn is_coupled() -> bool {
     true
 }
@@ -21,11 +19,8 @@ pub(crate) const fn adjustment() -> Option<u64> {
     None
 }
 
-/// Writes the register that [`adjustment`] returned.
 pub(crate) const fn adjust(_value: u64) {}
 
-/// Returns true if a write that moves the device later withdraws an interrupt that was due while interrupts were
-/// masked.
 pub(crate) const fn takes_back() -> bool {
     true
 }
@@ -37,4 +32,19 @@ pub(crate) const fn device(_is_told_when: bool) -> Device {
         min: 1,
         max: 0x7fff_ffff,
     }
+}
+
+pub(crate) fn write_relative(ticks: u64) {
+    // One more: the tick in progress is not a whole one.
+    write_coupled(counter().saturating_add(ticks).saturating_add(1));
+}
+
+/// Stops the device of the executing CPU: a comparator of all ones never fires.
+pub(crate) fn stop_device() {
+    write_coupled(u64::MAX);
+}
+
+/// Sends the interrupt as [`interrupt_cpu`] does, which any code may interrupt.
+pub(crate) fn interrupt_cpu_on_top(cpu: usize) {
+    interrupt_cpu(cpu);
 }

@@ -1,4 +1,8 @@
-//! The types that all machines share.
+//! The types that all machines share, and the access to registers in memory.
+//!
+//! # Safety
+//!
+//! *Registers*, of each machine.
 
 /// The most CPUs that the kernel starts.
 pub(crate) const CPUS_MAX: usize = 256;
@@ -43,3 +47,29 @@ pub(crate) enum Begins {
 
 /// A function that sleeps until an interrupt made the condition true, for the given number of microseconds at most.
 pub(crate) type Wait = fn(u64, &dyn Fn() -> bool);
+
+pub(super) fn load(address: usize) -> u32 {
+    // SAFETY: *registers*.
+    unsafe { (address as *const u32).read_volatile() }
+}
+
+pub(super) fn store(address: usize, value: u32) {
+    // SAFETY: *registers*.
+    unsafe { (address as *mut u32).write_volatile(value) };
+}
+
+/// Returns the first instruction of a CPU that is started, and the two words that it reads: the end of its stack, and
+/// its number.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn beginning(cpu: usize, stack_top: usize, begins: Begins) -> (usize, *const usize) {
+    unsafe extern "C" {
+        fn _secondary();
+        fn _mute();
+    }
+    let entry = match begins {
+        Begins::Kernel => _secondary as *const () as usize,
+        Begins::Mute => _mute as *const () as usize,
+    };
+    let start = alloc::boxed::Box::leak(alloc::boxed::Box::new([stack_top, cpu]));
+    (entry, start.as_ptr())
+}

@@ -1,5 +1,5 @@
 //! The differences between machines. Each machine's module has the same functions, and the rest of the kernel calls
-//! only these.
+//! only these. The module of the PC says what each does; the others say how theirs differ.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

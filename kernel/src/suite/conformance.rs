@@ -51,7 +51,6 @@ const EXCEPT: &[(&str, &str, &str)] = &[(
 const STACK: usize = 2 * 1024 * 1024;
 static KERNEL: Thread = Thread::running();
 static SUITES: Late<Thread> = Late::new();
-/// The cases that ran.
 static RAN: Count = Count::new();
 /// The argument of the thread that runs the suites for the kernel's own host, and of the thread that runs them for the
 /// hosts of the rig.

@@ -47,7 +47,6 @@ fn disturb(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
     Restart::Yes
 }
 
-/// Counts for ever.
 fn spin(task: usize) {
     let mut count = 0_u64;
     loop {

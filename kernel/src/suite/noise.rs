@@ -21,7 +21,6 @@ use crate::machine::{Machine, machine};
 use crate::note::{Count, Note};
 use crate::parameters::Parameters;
 
-/// The length of a run.
 const LENGTH: Span = Span::from_secs(60);
 /// The time between two rounds of the work of a CPU.
 const ROUND: Span = Span::from_millis(100);

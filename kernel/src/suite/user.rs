@@ -74,7 +74,6 @@ fn culprit(task: usize) {
     end_with(task, CULPRITS[task], [(&raw const ENDED).addr(), 1]);
 }
 
-/// The counts of a part.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     interrupts: u64,

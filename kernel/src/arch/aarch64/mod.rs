@@ -18,13 +18,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::interface::{Begins, Frame, Wait};
+use super::interface::{Begins, Frame, Wait, beginning, load, store};
 use super::pages::{self, Purpose};
 
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("user.s"));
 
-/// The name of the machine in reports.
 pub(crate) const NAME: &str = "aarch64 virt";
 /// The nanoseconds from the instant at which the device fires to the reading of the counter at the entry of the
 /// interrupt, where an instruction takes a nanosecond.
@@ -38,7 +37,6 @@ pub(super) const KILOHERTZ: Kilohertz = Kilohertz(62_500);
 /// for a value of the other.
 const SHARED_AHEAD: u64 = 0x4000_0000;
 
-/// The layout of the stack of a switched-out thread.
 pub(crate) const FRAME: Frame = Frame {
     words: 12,
     first: 0,
@@ -88,17 +86,6 @@ fn barrier() {
     unsafe { asm!("isb", options(nostack)) };
 }
 
-fn load(address: usize) -> u32 {
-    // SAFETY: *registers*.
-    unsafe { (address as *const u32).read_volatile() }
-}
-
-fn store(address: usize, value: u32) {
-    // SAFETY: *registers*.
-    unsafe { (address as *mut u32).write_volatile(value) };
-}
-
-/// Returns the number of the CPU that executes.
 #[inline]
 pub(crate) fn cpu() -> usize {
     let value: usize;
@@ -107,7 +94,6 @@ pub(crate) fn cpu() -> usize {
     value
 }
 
-/// Returns the counter, which is the same on all CPUs and has 64 bits.
 #[inline]
 pub(crate) fn counter() -> u64 {
     // Not before what stands in front of it.
@@ -126,7 +112,6 @@ pub(crate) const fn shared_kilohertz() -> Kilohertz {
     KILOHERTZ
 }
 
-/// Masks interrupts; returns the earlier mask, for [`restore`].
 #[inline]
 pub(crate) fn mask() -> u64 {
     let before = read_register!("daif");
@@ -135,18 +120,15 @@ pub(crate) fn mask() -> u64 {
     before
 }
 
-/// Returns true if interrupts are masked.
 pub(crate) fn is_masked() -> bool {
     read_register!("daif") & 0x80 != 0
 }
 
-/// Restores the mask that a call of [`mask`] returned.
 #[inline]
 pub(crate) fn restore(before: u64) {
     write_register!("daif", before);
 }
 
-/// Unmasks interrupts.
 #[inline]
 pub(crate) fn unmask() {
     // SAFETY: *instructions*.
@@ -173,10 +155,8 @@ pub(crate) fn wait() {
     };
 }
 
-/// True if [`relax`] lets an emulator that executes one CPU at a time switch to another CPU.
 pub(crate) const PAUSE_YIELDS: bool = true;
 
-/// Passes some time on a CPU with masked interrupts.
 pub(crate) fn sleep_masked() {
     relax();
 }
@@ -188,21 +168,9 @@ pub(crate) fn relax() {
     unsafe { asm!("yield", options(nostack)) };
 }
 
-/// Makes the device of the executing CPU fire when the counter reaches `cycles`.
 pub(crate) fn write_coupled(cycles: u64) {
     write_register!("cntv_cval_el0", cycles);
     barrier();
-}
-
-/// Makes the device of the executing CPU fire after `ticks` ticks.
-pub(crate) fn write_relative(ticks: u64) {
-    // One more: the tick in progress is not a whole one.
-    write_coupled(counter().saturating_add(ticks).saturating_add(1));
-}
-
-/// Stops the device of the executing CPU: a comparator of all ones never fires.
-pub(crate) fn stop_device() {
-    write_coupled(u64::MAX);
 }
 
 pub(crate) fn interrupt_cpu(cpu: usize) {
@@ -213,11 +181,6 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     let value = (cluster as u64) << 16 | 1 << place | u64::from(IPI) << 24;
     write_register!("s3_0_c12_c11_5", value);
     barrier();
-}
-
-/// Sends an interrupt to `cpu`, on top of any other code of the executing CPU.
-pub(crate) fn interrupt_cpu_on_top(cpu: usize) {
-    interrupt_cpu(cpu);
 }
 
 /// Returns an entry of the page tables, without its lowest two bits. The kernel can never execute a page that user mode
@@ -276,7 +239,6 @@ pub(crate) fn init_machine() {
     store(DISTRIBUTOR, 0x33);
 }
 
-/// Brings up the parts that belong to the executing CPU. Interrupts stay masked.
 pub(crate) fn init_cpu() {
     translate();
     let redistributor = match cpu() {
@@ -302,7 +264,8 @@ pub(crate) fn init_cpu() {
     barrier();
     write_register!("s3_0_c4_c6_0", 0xff); // ICC_PMR_EL1
     write_register!("s3_0_c12_c12_7", 1); // ICC_IGRPEN1_EL1
-    stop_device();
+    // Never: the device is stopped.
+    write_coupled(u64::MAX);
     write_register!("cntv_ctl_el0", 1);
     barrier();
 }
@@ -331,15 +294,7 @@ pub(crate) fn start_cpu(
     begins: Begins,
     _wait: Wait,
 ) -> Result<(), i64> {
-    unsafe extern "C" {
-        fn _secondary();
-        fn _mute();
-    }
-    let entry = match begins {
-        Begins::Kernel => _secondary as *const () as usize,
-        Begins::Mute => _mute as *const () as usize,
-    };
-    let start = alloc::boxed::Box::leak(alloc::boxed::Box::new([stack_top, cpu]));
+    let (entry, start) = beginning(cpu, stack_top, begins);
     let affinity = ((cpu / 16) << 8) | (cpu % 16);
     let answer: i64;
     // SAFETY: PSCI starts the CPU at `entry`, on a stack that no other one uses; the call itself changes registers
@@ -351,7 +306,7 @@ pub(crate) fn start_cpu(
             inout("x0") 0xC400_0003_u64 => answer,
             in("x1") affinity,
             in("x2") entry,
-            in("x3") start.as_ptr(),
+            in("x3") start,
             clobber_abi("C"),
             options(nostack),
         );
@@ -359,7 +314,6 @@ pub(crate) fn start_cpu(
     if answer == 0 { Ok(()) } else { Err(answer) }
 }
 
-/// Writes a byte to the serial line.
 pub(crate) fn put(byte: u8) {
     store(SERIAL, u32::from(byte));
 }
@@ -393,7 +347,6 @@ pub(crate) fn stop_watchdog() {
     write_register!("cntp_ctl_el0", 0);
 }
 
-/// Reads memory that is not there.
 pub(crate) fn cause_fault() {
     // SAFETY: *instructions*: nothing is read, because the exception ends the run.
     unsafe { asm!("ldr {0}, [{0}]", inout(reg) !7_u64 => _, options(nostack, readonly)) };

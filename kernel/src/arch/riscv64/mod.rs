@@ -18,13 +18,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tickless_core::time::convert::Kilohertz;
 
-use super::interface::{Begins, Frame, Wait};
+use super::interface::{Begins, Frame, Wait, beginning, load, store};
 use super::pages::{self, Purpose};
 
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("user.s"));
 
-/// The name of the machine in reports.
 pub(crate) const NAME: &str = "riscv64 virt";
 /// The nanoseconds from the instant at which the device fires to the reading of the counter at the entry of the
 /// interrupt, where an instruction takes a nanosecond. The emulator adds whole counts to a time between two counts.
@@ -34,7 +33,6 @@ pub(crate) const ENTRY_SPREAD: u64 = 200;
 /// Frequency of the counter, and of the device.
 pub(super) const KILOHERTZ: Kilohertz = Kilohertz(10_000);
 
-/// The layout of the stack of a switched-out thread.
 pub(crate) const FRAME: Frame = Frame {
     words: 14,
     first: 1,
@@ -81,16 +79,6 @@ macro_rules! write_register {
     }};
 }
 
-fn load(address: usize) -> u32 {
-    // SAFETY: *registers*.
-    unsafe { (address as *const u32).read_volatile() }
-}
-
-fn store(address: usize, value: u32) {
-    // SAFETY: *registers*.
-    unsafe { (address as *mut u32).write_volatile(value) };
-}
-
 /// Calls the firmware. Returns its error, 0 for none.
 fn firmware(extension: usize, function: usize, arguments: [usize; 3]) -> i64 {
     let [first, second, third] = arguments;
@@ -121,7 +109,6 @@ fn hart_of(cpu: usize) -> usize {
     }
 }
 
-/// Returns the number of the CPU that executes.
 #[inline]
 pub(crate) fn cpu() -> usize {
     let value: usize;
@@ -130,7 +117,6 @@ pub(crate) fn cpu() -> usize {
     value
 }
 
-/// Returns the counter, which is the same on all CPUs and has 64 bits.
 #[inline]
 pub(crate) fn counter() -> u64 {
     read_register!("time")
@@ -146,7 +132,6 @@ pub(crate) const fn shared_kilohertz() -> Kilohertz {
     Kilohertz(1_000_000)
 }
 
-/// Masks interrupts; returns the earlier mask, for [`restore`].
 #[inline]
 pub(crate) fn mask() -> u64 {
     let before: u64;
@@ -155,19 +140,16 @@ pub(crate) fn mask() -> u64 {
     before & 2
 }
 
-/// Returns true if interrupts are masked.
 pub(crate) fn is_masked() -> bool {
     read_register!("sstatus") & 2 == 0
 }
 
-/// Restores the mask that a call of [`mask`] returned.
 #[inline]
 pub(crate) fn restore(before: u64) {
     // SAFETY: *instructions*.
     unsafe { asm!("csrs sstatus, {}", in(reg) before, options(nostack)) };
 }
 
-/// Unmasks interrupts.
 #[inline]
 pub(crate) fn unmask() {
     restore(2);
@@ -192,7 +174,6 @@ pub(crate) fn wait() {
     };
 }
 
-/// True if [`relax`] lets an emulator that executes one CPU at a time switch to another CPU.
 pub(crate) const PAUSE_YIELDS: bool = false;
 
 /// Sleeps until an interrupt is pending, and does not take it.
@@ -201,35 +182,17 @@ pub(crate) fn sleep_masked() {
     unsafe { asm!("wfi", options(nostack)) };
 }
 
-/// Passes some time on a CPU that polls.
 #[inline]
 pub(crate) fn relax() {
     core::hint::spin_loop();
 }
 
-/// Makes the device of the executing CPU fire when the counter reaches `cycles`.
 pub(crate) fn write_coupled(cycles: u64) {
     write_register!("0x14d", cycles);
 }
 
-/// Makes the device of the executing CPU fire after `ticks` ticks.
-pub(crate) fn write_relative(ticks: u64) {
-    // One more: the tick in progress is not a whole one.
-    write_coupled(counter().saturating_add(ticks).saturating_add(1));
-}
-
-/// Stops the device of the executing CPU: a comparator of all ones never fires.
-pub(crate) fn stop_device() {
-    write_coupled(u64::MAX);
-}
-
 pub(crate) fn interrupt_cpu(cpu: usize) {
     let _error = firmware(0x73_5049, 0, [1, hart_of(cpu), 0]);
-}
-
-/// Sends an interrupt to `cpu`, on top of any other code of the executing CPU.
-pub(crate) fn interrupt_cpu_on_top(cpu: usize) {
-    interrupt_cpu(cpu);
 }
 
 /// Returns an entry of the page tables that maps memory.
@@ -260,13 +223,13 @@ pub(crate) fn init_machine() {
     store(CONTROLLER + 0x20_0000 + 0x1000 * context, 0);
 }
 
-/// Brings up the parts that belong to the executing CPU. Interrupts stay masked.
 pub(crate) fn init_cpu() {
     // Relaxed: written before any other CPU runs. Addresses of 39 bits.
     let tables = 8 << 60 | ROOT.load(Ordering::Relaxed) as u64 >> 12;
     // SAFETY: *instructions*. The tables are in memory before they are used.
     unsafe { asm!("sfence.vma", "csrw satp, {}", "sfence.vma", in(reg) tables, options(nostack)) };
-    stop_device();
+    // Never: the device is stopped.
+    write_coupled(u64::MAX);
     write_register!("sie", SOFTWARE_BIT | TIMER_BIT | EXTERNAL_BIT);
 }
 
@@ -298,22 +261,13 @@ pub(crate) fn start_cpu(
     begins: Begins,
     _wait: Wait,
 ) -> Result<(), i64> {
-    unsafe extern "C" {
-        fn _secondary();
-        fn _mute();
-    }
-    let entry = match begins {
-        Begins::Kernel => _secondary as *const () as usize,
-        Begins::Mute => _mute as *const () as usize,
-    };
-    let start = alloc::boxed::Box::leak(alloc::boxed::Box::new([stack_top, cpu]));
-    match firmware(0x48_534d, 0, [hart_of(cpu), entry, start.as_ptr() as usize]) {
+    let (entry, start) = beginning(cpu, stack_top, begins);
+    match firmware(0x48_534d, 0, [hart_of(cpu), entry, start as usize]) {
         0 => Ok(()),
         error => Err(error),
     }
 }
 
-/// Writes a byte to the serial line.
 pub(crate) fn put(byte: u8) {
     // SAFETY: *registers*.
     unsafe { (SERIAL as *mut u8).write_volatile(byte) };
@@ -347,7 +301,6 @@ pub(crate) fn take_watchdog() {
     store(claim, number);
 }
 
-/// Reads memory that is not there.
 pub(crate) fn cause_fault() {
     // SAFETY: *instructions*: nothing is read, because the exception ends the run.
     unsafe { asm!("ld {0}, 0({0})", inout(reg) !7_u64 => _, options(nostack, readonly)) };

@@ -9,7 +9,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use super::super::interface::CPUS_MAX;
-use super::instructions::{fence, load, mask, read_msr, relax, restore, store, write_msr};
+use super::instructions::{fence, mask, read_msr, relax, restore, write_msr};
+use crate::arch::interface::{load, store};
 
 const BASE: u32 = 0x1b;
 const ENABLED: u64 = 1 << 11;

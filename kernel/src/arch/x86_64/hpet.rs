@@ -6,7 +6,7 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::instructions::{load, store};
+use crate::arch::interface::{load, store};
 
 const PERIOD: usize = 0x04;
 const CONTROL: usize = 0x10;

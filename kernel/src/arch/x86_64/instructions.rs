@@ -6,16 +6,6 @@
 
 use core::arch::asm;
 
-pub(super) fn load(address: usize) -> u32 {
-    // SAFETY: *registers*.
-    unsafe { (address as *const u32).read_volatile() }
-}
-
-pub(super) fn store(address: usize, value: u32) {
-    // SAFETY: *registers*.
-    unsafe { (address as *mut u32).write_volatile(value) };
-}
-
 pub(super) fn read_msr(number: u32) -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: *instructions*.
