@@ -176,35 +176,22 @@ pub enum Migration {
 }
 
 /// The policies of a machine. The default is the library.
+#[expect(missing_docs, reason = "the type of each field says what it is")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// The CPU whose wheel receives movable timers.
     pub target: Target,
-    /// The condition under which the tick runs the soft stage.
     pub soft: Soft,
-    /// The place of isolated CPUs in the hierarchy.
     pub isolation: Isolation,
-    /// The rule for the next migrator.
     pub handover: MigratorRule,
-    /// The data structure of the queues of exact timers.
     pub tree: Tree,
-    /// The way to read a slow counter.
     pub reads: Reads,
-    /// The time of device writes.
     pub rearm: Rearm,
-    /// The rule for the next task of a CPU.
     pub scheduler: Scheduler,
-    /// The precision with which slices of a fair queue end.
     pub hrtick: Hrtick,
-    /// The precision with which tasks of the deadline class stop.
     pub deadline_hrtick: DeadlineTick,
-    /// The behaviour of a CPU that has nothing to run.
     pub balance: Balance,
-    /// The CPU for a woken task.
     pub placement: Placement,
-    /// The data on which the governor decides.
     pub governor: Governor,
-    /// The migration of exact timers.
     pub migration: Migration,
 }

@@ -18,7 +18,6 @@ pub(crate) const LOADS: u64 = 3;
 
 /// The state of a machine's CPUs, as a search sees it.
 pub(crate) trait Flags {
-    /// Returns the number of CPUs.
     fn cpus(&self) -> u32;
     /// Returns true if a task runs on `cpu`.
     fn is_busy(&self, cpu: u32) -> bool;

@@ -1,11 +1,8 @@
 //! The clocks of a machine: a [counter](CounterModel) with its errors, and the core's `Timekeeper`, which computes the
 //! time from it.
 //!
-//! # True time and clocks
-//!
-//! Events and cursors are in true time. The core sees the monotonic clock of the CPU that reads it, and timers are due
-//! by this clock. So no timer fires before *its clock* shows its time. If the counter is fast, the timer fires before
-//! the true time, and no CPU of the machine can detect that.
+//! Events and cursors are in true time; the core sees the monotonic clock of the CPU that reads it
+//! (`laboratory/docs/simulator.md`, "Clocks").
 //!
 //! # Changes
 //!

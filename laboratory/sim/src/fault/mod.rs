@@ -1,9 +1,6 @@
 //! Faults: failures of the simulated machine in a run, and how late each may make timers.
 //!
-//! A scenario lists its faults as `[[fault]]` tables with a `kind`, the `cpus` that the fault may hit, and its times.
-//! With `at`, the fault happens at one time, on all these CPUs. With `every`, it happens after each interval, on one
-//! random CPU of them. With `one_in`, which only kinds that spoil interrupts have, it hits one in this number of
-//! interrupts. With `faults = "drawn"` the seed of the run adds a random plan, which the outcome reports.
+//! `laboratory/docs/simulator.md`, "Faults", has the tables of a scenario, and what each kind does.
 //!
 //! No promise is given up for a fault. [`BoundedLate`](crate::promise::Promise::BoundedLate) allows the delay that each
 //! table causes by itself, once: see [`Fault::allows`].
@@ -28,43 +25,32 @@ pub enum FaultKind {
     Late,
     /// `early`: a timer interrupt comes `amount` before its time.
     Early,
-    /// `lost`: a timer interrupt does not come. Another one comes `amount` later, for which the CPU did not program its
-    /// device.
-    ///
-    /// The library promises that any timer interrupt makes good for those that were lost, and so does a kick. It does
-    /// not promise anything to a CPU that never gets another: starting a timer writes no device that is armed earlier.
+    /// `lost`: a timer interrupt does not come; one that was not programmed comes `amount` later. The library promises
+    /// nothing to a CPU that never gets another: starting a timer writes no device that is armed earlier.
     Lost,
-    /// `lost-wakeup`: an interrupt by which another CPU wakes this one, or requests something from it, does not come.
-    /// The sender tries again `amount` later.
-    ///
-    /// The library takes a kick for delivered, so the rescue is the host's.
+    /// `lost-wakeup`: an interrupt from another CPU does not come, and is sent again `amount` later, by the host: the
+    /// library takes a kick for delivered.
     LostWakeup,
     /// `spurious`: a timer interrupt comes for which the CPU did not program its device.
     Spurious,
-    /// `stall`: the CPU executes nothing for `amount`, as if a hypervisor had given it to another guest. It is not
-    /// stopped in the middle of kernel work, but before or after.
+    /// `stall`: the CPU executes nothing for `amount`, before or after kernel work.
     Stall,
     /// `isolate`: the CPU becomes isolated, or its isolation ends.
     Isolate,
-    /// `offline`: the CPU goes offline, and comes back `amount` later. Its timers move to another CPU, and its tasks
-    /// wait for it; another CPU takes the packets for them. The last housekeeping CPU stays.
+    /// `offline`: the CPU goes offline, and comes back `amount` later.
     Offline,
-    /// `panic`: a periodic coarse timer and a periodic exact one of the CPU, with the period `amount`, whose callbacks
-    /// panic the third time. The host catches that, and the timers are stopped.
+    /// `panic`: a coarse timer and an exact one, with the period `amount`, whose callbacks panic the third time.
     Panic,
     /// `meddle`: timers of the CPU, first due after `amount`, whose callbacks arm, move and cancel each other and
     /// themselves.
     Meddle,
-    /// `clock-step`: an administrator sets the time of day forward by `amount`, or back if that is negative. One of the
-    /// CPUs notifies the timers.
+    /// `clock-step`: the time of day is set by `amount`, which may be negative. One of the CPUs notifies the timers.
     ClockStep,
-    /// `leap-second`: a leap second is inserted into the time of day or, if the table says so, deleted. The leap second
-    /// is announced before.
+    /// `leap-second`: an announced leap second is inserted into the time of day, or deleted.
     LeapSecond,
     /// `frequency`: the clock is steered to be `ppm` parts in a million faster than its counter says.
     Frequency,
-    /// `suspend`: the machine sleeps for `amount`. The monotonic clock and the time of the machine stand still; the
-    /// other clocks go on. Devices lose their programming.
+    /// `suspend`: the machine sleeps for `amount`, in which the monotonic clock stands still.
     Suspend,
 }
 

@@ -4,12 +4,8 @@
 //! No modelled cost is chosen by the results of these tests. [`Headline::why`] gives the reason if a claim does not
 //! hold. If a claim holds, it says how much of the result follows directly from the model's inputs.
 //!
-//! # When a claim holds
-//!
-//! A claim holds if four conditions are true. The measured ratio is not less than the source's ratio. Other statements
-//! of the source are found too (which CPUs suffer, for example). Every promise was kept. And these three are not all
-//! true without the mechanism of the claim: a result that is the same with the mechanism off is no evidence for the
-//! mechanism. The run with the mechanism off, the *control*, is in `Claim::control` (`claims`).
+//! When a claim holds: `laboratory/docs/simulator.md`, "Claims". The run with the mechanism off, the *control*, is in
+//! `Claim::control` (`claims`).
 
 mod claims;
 mod hackbench;

@@ -4,12 +4,7 @@
 //! interrupts, the idle states and the costs are simulated, from a [`Profile`](crate::Profile) that names the source of
 //! each number.
 //!
-//! # How time passes
-//!
-//! Events happen in the order of their times. The work that an event causes on a CPU is executed at once, as a whole,
-//! and moves the *cursor* of that CPU by its cost. A lock costs by the CPU that held it last and by whether it is held
-//! at this moment, a cache line by the distance of its last writer, a clock or a device by its price. Events for the
-//! CPU whose time is before its cursor wait for the cursor. Programs that compute are interrupted.
+//! How time passes, and what is left out: `laboratory/docs/simulator.md`, "Time and cost" and "Limits".
 //!
 //! # What is above what
 //!
@@ -36,13 +31,6 @@
 //! - A program is removed from its place while it executes. A timer of the program that fires meanwhile finds the place
 //!   empty, and does not notify the program.
 //! - Checkers execute as no CPU, which costs nothing; they may call the core's queries.
-//!
-//! # Limits
-//!
-//! The work of a CPU for one event is not interleaved with the work of other CPUs. Of two CPUs that acquire a lock, the
-//! CPU with the earlier event gets it first, and a CPU that arrives before the time at which the lock became busy does
-//! not wait. Callbacks are not interrupted, not even by ticks. A read of a group's state at a tick costs the same,
-//! whichever CPU changed the state.
 
 pub(crate) mod broadcast;
 pub(crate) mod checks;

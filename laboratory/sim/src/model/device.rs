@@ -1,17 +1,8 @@
 //! The clock event device of a machine's CPUs: its description, the cost of writing it, and the time at which it fires.
 //!
-//! A [class](DeviceClass) describes the effect of a write if no operation takes time. In virtual time a write takes
-//! time too:
-//!
-//! | class | a write is |
-//! |---|---|
-//! | countdown | the write; the device counts from the end of the write |
-//! | less-or-equal | a reading of the counter, and the write |
-//! | equality | both, and another reading, to check whether the write was too late |
-//! | coupled | the write, as long as the device compares with the counter of the clock; otherwise as less-or-equal |
-//! | software | the write; the device gets the exact instant |
-//!
-//! A write that exits from a virtual machine costs the exit too. So does stopping a device that is not software.
+//! A [class](DeviceClass) describes the effect of a write if no operation takes time. What a write takes in virtual
+//! time: `laboratory/docs/simulator.md`, "Devices". Stopping a device that is not software costs the exit from a virtual
+//! machine, too.
 
 use std::ops::RangeInclusive;
 
@@ -216,7 +207,6 @@ pub(crate) struct Told {
     pub(crate) may_be_early: std::cell::Cell<bool>,
     /// The shortest delay that the device has accepted after it refused one.
     grown: std::cell::Cell<Picos>,
-    /// True if the device refused the last write.
     is_refused: std::cell::Cell<bool>,
     /// True if the last write was the shortest delay, for a deadline that had passed or was too near.
     is_minimum: std::cell::Cell<bool>,

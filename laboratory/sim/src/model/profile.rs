@@ -1,31 +1,6 @@
 //! The profile of a machine: the costs of its operations, read from a file in which every number names its source.
 //!
-//! A profile is TOML:
-//!
-//! ```toml
-//! name = "skl-112"
-//! about = "two sockets of 28 cores"
-//!
-//! [topology]
-//! sockets = 2
-//! # caches (of a socket), cores (of a cache), threads (of a core), nodes (of a socket), numbering
-//!
-//! [costs]
-//! counter = { use = "25 ns", low = "20 ns", high = "33 ns", mark = "B", source = "ktime" }
-//! # one line for each cost
-//!
-//! [device]
-//! kind = "coupled"
-//! frequency = "2.1 GHz"
-//! # shortest and longest delay, and what leaving the guest for a write takes
-//!
-//! [[idle]]
-//! name = "C1"
-//! # believed exit and residency, actual exit, power
-//! ```
-//!
-//! Mark **A** stands for a measurement on the same class of machine, **B** for a measurement on a close relative, **C**
-//! for an estimate.
+//! The files in `profiles` show the format. `laboratory/docs/simulator.md`, "Profiles", explains the marks A, B and C.
 
 use std::sync::OnceLock;
 
