@@ -9,6 +9,7 @@ use std::process::Output;
 use serde_json::Value;
 use support::pages::block;
 use support::{Place, assert_has, end, interrupt, json, json_file, started, words};
+use tickless_sim::headline::CLAIMS;
 
 /// A scenario with two CPUs for a twentieth of a second.
 const SMALL: &str = r#"name = "small"
@@ -206,31 +207,13 @@ fn a_broken_promise_is_named_and_ends_with_one() {
     );
 }
 
-/// The claims of the design, in the order in which the design lists them.
-const CLAIMS: [&str; 15] = [
-    "enqueue",
-    "idle-residency",
-    "softirq-latency",
-    "softirq-first-due",
-    "isolation-noise",
-    "isolation-noise-all",
-    "hpet-throughput",
-    "hpet-share",
-    "slow-counter-stall",
-    "rearm-rate",
-    "spurious",
-    "in-place",
-    "start-cost",
-    "hackbench",
-    "hackbench-sizes",
-];
-
 #[test]
 fn claims_are_written_in_the_shape_of_the_design() {
     let place = Place::new();
     // All but the three that take long.
     let ids: Vec<&str> = CLAIMS
-        .into_iter()
+        .iter()
+        .map(|claim| claim.id)
         .filter(|id| !["enqueue", "isolation-noise", "isolation-noise-all"].contains(id))
         .collect();
     let line = format!("headline --quick --seed 3 --json - {}", ids.join(" "));
@@ -280,7 +263,8 @@ fn the_table_of_claims_says_why() {
     }
     let (code, _, error) = sim(&place, "headline start-coast");
     assert_eq!(code, Some(2));
-    let known = CLAIMS.join(", ");
+    let known = CLAIMS.iter().map(|claim| claim.id).collect::<Vec<_>>();
+    let known = known.join(", ");
     assert_eq!(
         error,
         format!("error: there is no claim \"start-coast\"; one of {known}\n")

@@ -133,38 +133,14 @@ fn a_runtime_that_does_not_end_or_does_not_come_back_is_caught() {
 fn reservations_that_no_cpu_can_keep_are_refused() {
     are_refused(
         TWO,
-        &[
-            (
-                "\"2 ms\"",
-                "\"5 ms\"",
-                "s.toml:19: kind: CPU 1 cannot keep all of its reservations",
-            ),
-            (
-                "\"2 ms\"",
-                "\"9 us\"",
-                "s.toml:15: runtime: a task cannot have that",
-            ),
-            (
-                "\"3 ms\"",
-                "\"7 ms\"",
-                "s.toml:21: runtime: a task cannot have that",
-            ),
-            (
-                "runtime_period",
-                "priority = 255\nruntime_period",
-                "s.toml:13: kind: no priority is so high",
-            ),
-            (
-                "runtime = \"2 ms\"",
-                "",
-                "s.toml:16: runtime_period: a time for no runtime",
-            ),
-            (
-                "runtime_period = \"10 ms\"",
-                "",
-                "s.toml:15: runtime: a runtime in no period",
-            ),
-        ],
+        r#"
+"2 ms" | "5 ms" | s.toml:19: kind: CPU 1 cannot keep all of its reservations
+"2 ms" | "9 us" | s.toml:15: runtime: a task cannot have that
+"3 ms" | "7 ms" | s.toml:21: runtime: a task cannot have that
+runtime_period | priority = 255\nruntime_period | s.toml:13: kind: no priority is so high
+runtime = "2 ms" |  | s.toml:16: runtime_period: a time for no runtime
+runtime_period = "10 ms" |  | s.toml:15: runtime: a runtime in no period
+"#,
     );
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use tickless_sim::{DeviceClass, Outcome, Picos, Scenario, run};
 
-use support::{kept, read, refusal};
+use support::{kept, read, refusal, rows};
 
 const WORKLOADS: &str = "
 [[workload]]
@@ -175,40 +175,25 @@ fn a_coupled_device_needs_no_clock_unless_that_is_another_one() {
     assert!(start("coupled", "slow_counter = true") > start("coupled", ""));
 }
 
+/// The mistakes in the table of the device, each with the error.
+const WRONG: &str = r#"
+kind = "abacus" | s.toml:7: kind: unknown variant `abacus`; expected one of `countdown`, `equality`, `less-or-equal`, `coupled`, `software`
+frequency = "25 ms" | s.toml:7: frequency: "25 ms" is not a frequency of a device; 1 kHz to 4 GHz, as a number and a unit, such as "25 MHz"
+longest = "1 us" | s.toml:7: longest: a device that counts 1 us at most; 100 us, and twice the shortest delay, at least
+shortest = "2 ms" | s.toml:7: shortest: nothing sooner than 2 ms; 1 ms at most
+kind = "countdown"\nexit = "1 s" | s.toml:8: exit: 1 s to leave the guest; 1 ms at most
+exits = true | s.toml:7: exits: unknown field `exits`; expected one of `kind`, `frequency`
+shortest = "soon" | s.toml:7: shortest: "soon" is not a time
+"#;
+
 #[test]
 fn what_cannot_be_is_refused() {
-    let error = |device: &str| refusal(&text("", device));
-    assert_eq!(
-        error("kind = \"abacus\""),
-        "s.toml:7: kind: unknown variant `abacus`; expected one of `countdown`, `equality`, `less-or-equal`, \
-         `coupled`, `software`"
-    );
-    assert_eq!(
-        error("frequency = \"25 ms\""),
-        "s.toml:7: frequency: \"25 ms\" is not a frequency of a device; 1 kHz to 4 GHz, as a number and a unit, such \
-         as \"25 MHz\""
-    );
-    assert_eq!(
-        error("longest = \"1 us\""),
-        "s.toml:7: longest: a device that counts 1 us at most; 100 us, and twice the shortest delay, at least"
-    );
-    assert_eq!(
-        error("shortest = \"2 ms\""),
-        "s.toml:7: shortest: nothing sooner than 2 ms; 1 ms at most"
-    );
-    assert_eq!(
-        error("kind = \"countdown\"\nexit = \"1 s\""),
-        "s.toml:8: exit: 1 s to leave the guest; 1 ms at most"
-    );
-    assert!(
-        error("exits = true")
-            .contains("unknown field `exits`; expected one of `kind`, `frequency`")
-    );
-    assert!(error("shortest = \"soon\"").contains("\"soon\" is not a time"));
+    for [device, said] in rows(WRONG) {
+        let error = refusal(&text("", &device));
+        assert!(error.starts_with(&said), "{error}\nis not\n{said}");
+    }
     let whole = text("", "").replace("[device]\n", "device = \"coupled\"\n");
     let error = refusal(&whole);
-    assert!(
-        error.starts_with("s.toml:6: device: invalid type: string \"coupled\""),
-        "{error}"
-    );
+    let said = "s.toml:6: device: invalid type: string \"coupled\"";
+    assert!(error.starts_with(said), "{error}");
 }

@@ -227,32 +227,12 @@ fn sections_are_for_tasks_whose_slices_end() {
     let _right = read(&text);
     support::are_refused(
         &text,
-        &[
-            (
-                "section = \"4 us\"",
-                "",
-                "s.toml:11: section_every: a section is a part of something",
-            ),
-            (
-                "section_every = \"9 us\"",
-                "",
-                "s.toml:10: section: a section is a part of something",
-            ),
-            (
-                "\"9 us\"",
-                "\"3 us\"",
-                "s.toml:10: section: a task has no such sections",
-            ),
-            (
-                "\"4 us\"",
-                "\"0 us\"",
-                "s.toml:10: section: a task has no such sections",
-            ),
-            (
-                "weight = 1",
-                "priority = 2",
-                "s.toml:10: section: the slice of such a task is not extended",
-            ),
-        ],
+        r#"
+section = "4 us" |  | s.toml:11: section_every: a section is a part of something
+section_every = "9 us" |  | s.toml:10: section: a section is a part of something
+"9 us" | "3 us" | s.toml:10: section: a task has no such sections
+"4 us" | "0 us" | s.toml:10: section: a task has no such sections
+weight = 1 | priority = 2 | s.toml:10: section: the slice of such a task is not extended
+"#,
     );
 }

@@ -5,63 +5,15 @@ mod support;
 use tickless_sim::baseline::{Isolation, Soft, Target};
 use tickless_sim::{FaultKind, Outcome, Picos, Policy, Scenario, When, run, run_twice};
 
-use support::{kept, read, refusal, with};
+use support::{MIXED, kept, read, refusal, rows, with};
 
-/// Pinned timers, movable timers, sleepers and isolation; some CPUs sleep, some do not.
-const BASE: &str = r#"
-name = "faulty"
-profile = "epyc-128"
-cpus = 16
-duration = "200 ms"
-isolated = "1,9-11"
-late_max = "5 ms"
-
-[[workload]]
-kind = "oslat"
-cpus = "1"
-
-[[workload]]
-kind = "cyclictest"
-cpus = "9,12"
-period = "250 us"
-
-[[workload]]
-kind = "network"
-cpus = "2-5"
-connections = 32
-gap = "300 us"
-work = "5 us"
-timeout = "10 ms"
-timeout_max = "100 ms"
-cancelled = 90
-
-[[workload]]
-kind = "daemons"
-cpus = "housekeeping"
-tasks = 2
-period = "5 ms"
-period_max = "80 ms"
-work = "20 us"
-work_max = "2 ms"
-
-[[workload]]
-kind = "polls"
-cpus = "6-8"
-timers = 3
-period = "3 ms"
-period_max = "50 ms"
-work = "5 us"
-work_max = "100 us"
-
-[[workload]]
-kind = "remote-arms"
-cpus = "0"
-gap = "2 ms"
-timeout = "7 ms"
-"#;
+/// Returns the scenario without faults.
+fn base() -> String {
+    with(&with(MIXED, "300 ms", "200 ms"), "\"4 ms\"", "\"5 ms\"")
+}
 
 fn scenario(faults: &str) -> Scenario {
-    read(&format!("{BASE}\n{faults}"))
+    read(&format!("{}\n{faults}", base()))
 }
 
 /// Runs the scenario with `faults` under several policies, and checks that every promise holds and that `kind` happened
@@ -131,7 +83,7 @@ fn the_interrupt_after_one_that_was_lost_makes_good_for_it() {
 fn wakeups_that_are_lost_are_made_good_for() {
     let table =
         "[[fault]]\nkind = \"lost-wakeup\"\ncpus = \"all\"\none_in = 1\namount = \"12 ms\"\n";
-    let outcome = holds_with(table, FaultKind::LostWakeup, 10);
+    let outcome = holds_with(table, FaultKind::LostWakeup, 5);
     // What is armed from elsewhere is due before its CPU hears of it.
     let late = outcome.late_own.max();
     assert!(late >= Picos::from_millis(3), "{late}");
@@ -210,8 +162,7 @@ fn callbacks_meddle_with_each_other() {
 #[test]
 fn everything_goes_wrong_at_once() {
     let table = "faults = \"drawn\"\n";
-    let text = BASE.replacen("late_max", &format!("{table}late_max"), 1);
-    let scenario = read(&text);
+    let scenario = read(&with(&base(), "late_max", &format!("{table}late_max")));
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..40 {
         let outcome = run(&scenario, seed);
@@ -249,65 +200,33 @@ fn plans_are_written_as_data() {
 }
 
 /// The mistakes, each with the error. The line number is counted from the line of `[[fault]]`.
-const WRONG: &[(&str, &str)] = &[
-    (
-        "kind = \"slow\"\ncpus = \"all\"\nat = \"1 ms\"",
-        "2: kind: there is no fault \"slow\"; one of late, early, lost, lost-wakeup, spurious, stall",
-    ),
-    (
-        "kind = \"stall\"\ncpus = \"all\"\nat = \"1 ms\"",
-        "2: kind: the fault stall needs the field amount",
-    ),
-    (
-        "kind = \"spurious\"\ncpus = \"all\"\nat = \"1 ms\"\namount = \"1 ms\"",
-        "5: amount: the fault spurious has no field amount; delete it",
-    ),
-    (
-        "kind = \"late\"\ncpus = \"all\"\nat = \"1 ms\"\namount = \"0 ms\"",
-        "5: amount: amount is nothing; 1 ps at least",
-    ),
-    (
-        "kind = \"late\"\ncpus = \"all\"\namount = \"1 ms\"",
-        "2: kind: the fault late does not say when; write at, every or one_in",
-    ),
-    (
-        "kind = \"spurious\"\ncpus = \"all\"\none_in = 3",
-        "4: one_in: the fault spurious has no field one_in; write at or every",
-    ),
-    (
-        "kind = \"late\"\ncpus = \"all\"\namount = \"1 ms\"\none_in = 0",
-        "5: one_in: one_in is nothing; 1 at least",
-    ),
-    (
-        "kind = \"isolate\"\ncpus = \"all\"\nat = \"1 ms\"\nevery = \"1 ms\"",
-        "2: kind: the fault isolate says twice when; write at or every",
-    ),
-    (
-        "kind = \"stall\"\ncpus = \"all\"\nevery = \"3 ms\"\namount = \"1 ms\"",
-        "4: every: before it is over, the next one begins; 4 ms at least",
-    ),
-    (
-        "kind = \"isolate\"\ncpus = \"16\"\nat = \"1 ms\"",
-        "3: cpus: there is no CPU 16; the last one is 15",
-    ),
-    (
-        "kind = \"isolate\"\ncpus = \"1\"\nwhen = \"1 ms\"",
-        "4: when: unknown field `when`; expected one of",
-    ),
-];
+const WRONG: &str = r#"
+kind = "slow"\ncpus = "all"\nat = "1 ms" | 2: kind: there is no fault "slow"; one of late, early, lost, lost-wakeup, spurious, stall
+kind = "stall"\ncpus = "all"\nat = "1 ms" | 2: kind: the fault stall needs the field amount
+kind = "spurious"\ncpus = "all"\nat = "1 ms"\namount = "1 ms" | 5: amount: the fault spurious has no field amount; delete it
+kind = "late"\ncpus = "all"\nat = "1 ms"\namount = "0 ms" | 5: amount: amount is nothing; 1 ps at least
+kind = "late"\ncpus = "all"\namount = "1 ms" | 2: kind: the fault late does not say when; write at, every or one_in
+kind = "spurious"\ncpus = "all"\none_in = 3 | 4: one_in: the fault spurious has no field one_in; write at or every
+kind = "late"\ncpus = "all"\namount = "1 ms"\none_in = 0 | 5: one_in: one_in is nothing; 1 at least
+kind = "isolate"\ncpus = "all"\nat = "1 ms"\nevery = "1 ms" | 2: kind: the fault isolate says twice when; write at or every
+kind = "stall"\ncpus = "all"\nevery = "3 ms"\namount = "1 ms" | 4: every: before it is over, the next one begins; 4 ms at least
+kind = "isolate"\ncpus = "16"\nat = "1 ms" | 3: cpus: there is no CPU 16; the last one is 15
+kind = "isolate"\ncpus = "1"\nwhen = "1 ms" | 4: when: unknown field `when`; expected one of
+"#;
 
 #[test]
 fn wrong_faults_say_where_and_what_would_be_right() {
-    let before = BASE.lines().count() + 1;
-    for (table, said) in WRONG {
-        let text = format!("{BASE}\n[[fault]]\n{table}\n");
+    let base = base();
+    let before = base.lines().count() + 1;
+    for [table, said] in rows(WRONG) {
+        let text = format!("{base}\n[[fault]]\n{table}\n");
         let error = refusal(&text);
         let (line, said) = said.split_once(':').unwrap();
         let line = before + line.parse::<usize>().unwrap();
         let said = format!("s.toml:{line}:{said}");
         assert!(error.starts_with(&said), "{error}\nis not\n{said}");
     }
-    let error = refusal(&with(BASE, "late_max", "faults = \"many\"\nlate_max"));
+    let error = refusal(&with(&base, "late_max", "faults = \"many\"\nlate_max"));
     let said = "s.toml:7: faults: there are no faults \"many\"; none, drawn, or [[fault]] tables";
     assert_eq!(error, said);
 }

@@ -13,7 +13,6 @@ fn directory() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found")
 }
 
-/// Returns the names of all files without their ending.
 fn names() -> BTreeSet<String> {
     let files = fs::read_dir(directory()).expect("the directory is there");
     let name = |path: &Path| path.file_stem()?.to_str().map(str::to_owned);

@@ -172,15 +172,6 @@ fn a_claim_of_several_loads_holds_only_with_each_of_them() {
     assert_eq!(without, Some(false), "all but laziness saves as much");
 }
 
-#[test]
-fn the_soft_stage_at_each_tick_shows_in_the_worst_latency() {
-    for id in ["softirq-latency", "softirq-first-due"] {
-        let headline = quick(id);
-        assert_eq!(headline.broken, [""; 0]);
-        assert!(headline.measured_ratio > Some(1.0), "{headline:?}");
-    }
-}
-
 /// All starts of a hackbench run count, not only those that stay in place.
 #[test]
 fn the_cost_of_a_start_is_the_mean_of_a_run() {
