@@ -288,7 +288,6 @@ impl OutFile {
         Ok(Self::Temporary { file, target })
     }
 
-    /// Writes the whole content.
     pub(crate) fn write(self, content: &[u8]) -> Result<(), Failure> {
         let name = self.name();
         let result = match self {

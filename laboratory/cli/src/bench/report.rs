@@ -131,7 +131,6 @@ fn table_of(operation: Operation, groups: &[Group<'_>]) -> String {
     )
 }
 
-/// Returns the line of a mark.
 fn mark(mark: &Marked) -> String {
     let verdict = if mark.holds() { "holds" } else { "MISSED" };
     let (op, subject, part) = (mark.op, mark.subject, mark.part);

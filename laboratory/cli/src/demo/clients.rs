@@ -242,7 +242,6 @@ impl Client {
     }
 }
 
-/// Returns true if a read shows that the connection is closed.
 fn is_closed(read: &io::Result<usize>) -> bool {
     matches!(read, Ok(0) | Err(_))
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::subject::Arm;
-use super::tally::{Late, Part, Totals, median};
+use super::tally::{Part, Totals, median};
 use crate::spread::{Outcome as Compared, ROUNDS_MIN, Spread};
 use crate::table::Grid;
 use crate::units;
@@ -86,36 +86,24 @@ fn some(count: u64) -> Option<f64> {
     Some(count as f64)
 }
 
-fn p50(late: &Late) -> Option<f64> {
-    late.quantile(0.5)
-}
-
-fn p99(late: &Late) -> Option<f64> {
-    late.quantile(0.99)
-}
-
-fn p999(late: &Late) -> Option<f64> {
-    late.quantile(0.999)
-}
-
 /// All figures, in the order of the table.
 #[rustfmt::skip]
 pub(crate) const ROWS: [Row; 19] = [
     row("paced_count", TICKS, "ticks", None, |part| some(part.paced.count()), COUNT),
-    row("paced_p50_ns", TICKS, "late, p50", Some("ticks late p50"), |part| p50(&part.paced), TIME),
-    row("paced_p99_ns", TICKS, "p99", None, |part| p99(&part.paced), TIME),
-    row("paced_p999_ns", TICKS, "p99.9", Some("ticks late p99.9"), |part| p999(&part.paced), TIME),
+    row("paced_p50_ns", TICKS, "late, p50", Some("ticks late p50"), |part| part.paced.quantile(0.5), TIME),
+    row("paced_p99_ns", TICKS, "p99", None, |part| part.paced.quantile(0.99), TIME),
+    row("paced_p999_ns", TICKS, "p99.9", Some("ticks late p99.9"), |part| part.paced.quantile(0.999), TIME),
     row("paced_max_ns", TICKS, "max", None, |part| part.paced.max(), TIME),
     row("idle_count", IDLE, "fired", None, |part| some(part.idle.count()), COUNT),
-    row("idle_p50_ns", IDLE, "late, p50", Some("idle late p50"), |part| p50(&part.idle), TIME),
-    row("idle_p99_ns", IDLE, "p99", None, |part| p99(&part.idle), TIME),
-    row("idle_p999_ns", IDLE, "p99.9", None, |part| p999(&part.idle), TIME),
+    row("idle_p50_ns", IDLE, "late, p50", Some("idle late p50"), |part| part.idle.quantile(0.5), TIME),
+    row("idle_p99_ns", IDLE, "p99", None, |part| part.idle.quantile(0.99), TIME),
+    row("idle_p999_ns", IDLE, "p99.9", None, |part| part.idle.quantile(0.999), TIME),
     row("header_count", HEADER, "fired", None, |part| some(part.header.count()), COUNT),
-    row("header_p50_ns", HEADER, "late, p50", None, |part| p50(&part.header), TIME),
-    row("header_p99_ns", HEADER, "p99", None, |part| p99(&part.header), TIME),
+    row("header_p50_ns", HEADER, "late, p50", None, |part| part.header.quantile(0.5), TIME),
+    row("header_p99_ns", HEADER, "p99", None, |part| part.header.quantile(0.99), TIME),
     row("requests_per_second", REQUESTS, "a second", None, |part| part.rate(part.window.requests), RATE),
-    row("request_p50_ns", REQUESTS, "took, p50", None, |part| p50(&part.latency), TIME),
-    row("request_p99_ns", REQUESTS, "p99", Some("request p99"), |part| p99(&part.latency), TIME),
+    row("request_p50_ns", REQUESTS, "took, p50", None, |part| part.latency.quantile(0.5), TIME),
+    row("request_p99_ns", REQUESTS, "p99", Some("request p99"), |part| part.latency.quantile(0.99), TIME),
     row("push_ns", OPERATION, "push a deadline out", Some("push out"), |part| median(&part.push), TIME),
     row("arm_and_drop_ns", OPERATION, "arm and drop it", Some("arm and drop"), |part| median(&part.arm), TIME),
     row("cpu_percent", SERVER, "of one CPU", Some("of one CPU"), Part::load, (Some(Better::Less), percent)),

@@ -76,7 +76,6 @@ const fn series(workload: &Workload) -> &'static [&'static str] {
     }
 }
 
-/// Returns the whole summary.
 pub(super) fn text(scenario: &Scenario, outcome: &Outcome) -> String {
     let mut out = format!(
         "tickless {}, seed {}: {}, {} on {} of {}\n",

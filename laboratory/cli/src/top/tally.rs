@@ -45,7 +45,6 @@ pub(super) struct Row {
     pub(super) slack: Histogram<u64>,
 }
 
-/// A queued timer.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     row: usize,

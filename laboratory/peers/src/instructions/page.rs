@@ -55,7 +55,6 @@ fn compiler() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Replaces the table in the page at `path`.
 pub(super) fn write(path: &Path, lines: &[Line]) -> Result<(), String> {
     let page = text_of(path)?;
     let (before, _, behind) = parts(&page, path)?;

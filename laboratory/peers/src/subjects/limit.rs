@@ -11,6 +11,14 @@ macro_rules! limit {
         on_a_clock!(Instant);
 
         const FIRES: bool = false;
+
+        fn is_armed(&mut self, _slot: usize) -> bool {
+            true
+        }
+
+        fn fire(&mut self, (): &()) -> u64 {
+            0
+        }
     };
 }
 
@@ -54,14 +62,6 @@ impl Subject for Nothing {
     #[inline]
     fn drop_unpolled(&mut self, deadline: Instant) {
         std::hint::black_box(deadline);
-    }
-
-    fn is_armed(&mut self, _slot: usize) -> bool {
-        true
-    }
-
-    fn fire(&mut self, (): &()) -> u64 {
-        0
     }
 }
 
@@ -113,14 +113,6 @@ impl Subject for Line {
     fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
         let slot = self.nodes.len() - 1;
         self.arm(slot, deadline) & self.cancel(slot)
-    }
-
-    fn is_armed(&mut self, _slot: usize) -> bool {
-        true
-    }
-
-    fn fire(&mut self, (): &()) -> u64 {
-        0
     }
 }
 
@@ -262,13 +254,5 @@ impl Subject for Lists {
     fn arm_and_cancel(&mut self, deadline: Instant) -> bool {
         let slot = self.nodes.len() - 1;
         self.arm(slot, deadline) & self.cancel(slot)
-    }
-
-    fn is_armed(&mut self, _slot: usize) -> bool {
-        true
-    }
-
-    fn fire(&mut self, (): &()) -> u64 {
-        0
     }
 }

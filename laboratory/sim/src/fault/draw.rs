@@ -6,7 +6,6 @@ use super::{Fault, FaultKind, When};
 use crate::clock::PPM_MAX;
 use crate::model::time::Picos;
 
-/// The most faults of a plan.
 const FAULTS_MAX: u64 = 5;
 /// The most CPUs that one fault of a plan takes off: their timers go to one CPU, which must not get more work than it
 /// can do. Too much work makes timers late without any fault of theirs.

@@ -28,7 +28,6 @@ const LEAST_SPURIOUS: f64 = 1.0;
 const IN_PLACE: f64 = 35.0;
 /// The factor by which the source writes its device less often.
 const WRITES: f64 = 25.0;
-/// The number of CPUs for a quick trial.
 const QUICK_CPUS: u32 = 8;
 /// Messages of the eleven loads, in hundredths of the scenario's number: nothing in a run is random, so only another
 /// number of messages makes another run.

@@ -14,7 +14,6 @@ use crate::model::profile::IdleState;
 use crate::model::time::Picos;
 use crate::promise::idle_stays_idle::LeftArmed;
 
-/// The state of one CPU.
 pub(crate) struct Cpu {
     /// The time up to which the CPU has executed.
     pub(crate) cursor: Picos,
@@ -38,7 +37,6 @@ pub(crate) struct Cpu {
     pub(crate) workless_since: Option<Picos>,
     /// Set if the device may fire once, while the CPU sleeps, for a timer that is no longer queued.
     pub(crate) left_armed: Cell<Option<LeftArmed>>,
-    /// The timer of the CPU's tick.
     pub(crate) tick: Exact,
     /// The wake-up that the CPU programmed, while the CPU sleeps without a tick.
     pub(crate) wakes_at: Picos,

@@ -71,7 +71,6 @@ impl Machine {
         makes_room
     }
 
-    /// Returns the longest extension of a slice.
     pub(super) fn longest_extension(&self) -> Picos {
         let span = if self.extends_slices {
             EXTENSION

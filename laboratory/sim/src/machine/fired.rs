@@ -4,7 +4,6 @@
 
 use std::cell::{Cell, RefCell};
 
-/// A timer that fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
     /// The tick of the CPU that executes, with its findings.

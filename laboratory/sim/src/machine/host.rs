@@ -322,7 +322,6 @@ impl Host {
         }
     }
 
-    /// Requests an event.
     #[inline]
     pub(crate) fn push(&self, at: Picos, kind: EventKind, cpu: u32, argument: u32) {
         self.queue.borrow_mut().push(at, kind, cpu, argument);

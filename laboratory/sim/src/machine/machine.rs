@@ -61,7 +61,6 @@ pub(crate) struct Machine {
     pub(super) looked_at: u32,
     /// The request of tasks without a request of their own.
     request: Request,
-    /// The longest request of a task.
     longest_request: Picos,
     /// The longest request of tasks that slept: such tasks keep their lag, and bring it back when they wake.
     pub(super) longest_carried: Picos,

@@ -97,7 +97,6 @@ const WORD: usize = 64;
 /// An event beyond the buckets. The number orders events at equal times by when they were requested.
 type Far = Reverse<(Picos, u64, SimEvent)>;
 
-/// The pending events.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     /// The events of the current bucket and of everything before it, sorted; those before `taken` are over.

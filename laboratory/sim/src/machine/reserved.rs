@@ -39,7 +39,6 @@ enum Phase {
     },
 }
 
-/// The reservation of a task.
 pub(crate) struct Reserved {
     /// The task's place in a queue, which hands out the number of the task.
     pub(super) server: Pin<Box<Server<u32>>>,

@@ -15,7 +15,6 @@ use crate::machine::sections::Sections;
 use crate::machine::timers::Exact;
 use crate::model::time::Picos;
 
-/// The number of a task.
 pub(crate) type TaskId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,6 @@ pub(crate) struct Settings {
     /// True for each CPU on which tasks run without a tick.
     pub(crate) tickless: Vec<bool>,
     pub(crate) policy: Policy,
-    /// The length of a tick.
     pub(crate) tick: Picos,
     /// True if the soft stage is a thread.
     pub(crate) real_time: bool,

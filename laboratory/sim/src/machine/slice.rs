@@ -27,7 +27,6 @@ pub(crate) struct Slice {
     timer: Exact,
     /// The time at which the running task was picked.
     picked: Picos,
-    /// True if the timer fired.
     has_fired: bool,
 }
 

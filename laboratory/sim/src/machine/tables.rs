@@ -22,7 +22,6 @@ use crate::model::topology::Topology;
 use crate::promise::trace_checker::Entry;
 use crate::promise::{Promise, one_migrator};
 
-/// The hierarchy of a machine.
 pub(crate) type Tree = Hierarchy<Table>;
 
 /// The tables of the hierarchy's nodes and groups.

@@ -29,7 +29,6 @@ impl<'m> TaskContext<'m> {
         Self { machine, task }
     }
 
-    /// Returns the number of the task.
     #[must_use]
     pub(crate) const fn task(&self) -> TaskId {
         self.task
@@ -71,7 +70,6 @@ impl<'m> TaskContext<'m> {
         self.machine.tick_time().tick
     }
 
-    /// Returns the duration of a tick.
     #[must_use]
     pub(crate) const fn tick_period(&self) -> Picos {
         self.machine.period

@@ -95,7 +95,6 @@ impl Ledger {
         self.keeps_place
     }
 
-    /// Returns the queued timers.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Queued> {
         self.all.values()
     }

@@ -300,7 +300,6 @@ const fn is_in(bits: u64, cpu: u32) -> bool {
     cpu > 0 && bits >> (cpu % 64) & 1 == 1
 }
 
-/// Returns the lines of `text`, without those of `key`.
 fn without(text: &str, key: &str) -> String {
     let is_of = |line: &&str| line.split_once(" = ").is_some_and(|(name, _)| name == key);
     let lines = text.lines().filter(|line| !is_of(line));

@@ -223,7 +223,6 @@ pub struct Placed {
     pub needs_tick: bool,
 }
 
-/// Reads a workload.
 pub(crate) fn read(
     source: &Source<'_>,
     raw: &toml::Spanned<RawWorkload>,

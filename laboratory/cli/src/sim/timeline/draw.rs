@@ -256,7 +256,6 @@ fn marked(
     }
 }
 
-/// Returns the name of a group's child.
 fn child(state: &State, group: usize, slot: ChildSlot) -> String {
     let is_it = |place: Option<(usize, ChildSlot)>| place == Some((group, slot));
     if let Some(cpu) = state.cpus.iter().position(|cpu| is_it(cpu.leaf)) {

@@ -235,7 +235,6 @@ impl Checker {
         Ok(())
     }
 
-    /// Counts an event that is not known.
     fn unknown(&mut self, name: &str) {
         /// The known events that no promise needs.
         const UNCHECKED: [&str; 10] = [

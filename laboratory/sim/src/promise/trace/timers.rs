@@ -118,13 +118,11 @@ impl Timers {
         timer.name.get_or_insert_with(|| function.into());
     }
 
-    /// Returns the description of a timer.
     pub(super) fn name(&self, id: u64) -> String {
         let name = self.live.get(&id).and_then(|timer| timer.name.as_ref());
         Name(id, name).to_string()
     }
 
-    /// Returns a queued timer.
     pub(super) fn armed(&self, id: u64) -> Option<&Armed> {
         self.live.get(&id)?.armed.as_ref()
     }
