@@ -1,17 +1,9 @@
 //! A library for `LD_PRELOAD` that moves the POSIX timers of an unmodified program to Tickless.
 //!
-//! The problem: a program makes a system call each time that it creates, sets or deletes a timer, and the kernel limits
-//! the number of its timers.
-//!
-//! The mechanism: the functions of this library have the names of the C library's functions, so the dynamic linker
-//! finds them first. The timers are implemented by `tickless_capi::posix`. Calls for the clocks that
-//! `tickless_capi::posix` lacks, the clocks of processor time and of alarms, are forwarded to the C library; the ids of
-//! timers distinguish both kinds. Sleeps are forwarded to the C library, too, with another timer slack during the call.
-//!
-//! Limits: calls that the C library makes internally, for example in `sleep`, do not reach this library. `timerfd`,
-//! `setitimer` and `alarm` are not replaced. A `timerfd` would still be a descriptor, and the thread that fires its
-//! timer would have to write to the descriptor: this saves a timer of the kernel, but costs one more system call for
-//! each expiration.
+//! The functions of this library have the names of the C library's functions, so the dynamic linker finds them first.
+//! The timers are implemented by `tickless_capi::posix`. Calls for the clocks that it lacks, the clocks of processor
+//! time and of alarms, are forwarded to the C library; the ids of timers distinguish both kinds. Sleeps are forwarded,
+//! too, with another timer slack during the call. `docs/capi.md` says what is not replaced, and who gains.
 //!
 //! # Ground rules
 //!

@@ -1,15 +1,7 @@
 //! POSIX timers in user space: `timer_create` and its siblings, without a system call for each of them.
 //!
-//! The problem: each creation, setting and deletion of a kernel timer is a system call. A kernel timer counts against a
-//! limit of the user and is queued by the kernel. A process with 100,000 timers pays all these costs.
-//!
-//! The mechanism: a timer is a slot of a table (`table`) with a record (`arm`) of the last `settime`. The time that is
-//! left and the number of expirations are computed from that record. One service thread (`service`) enqueues armed
-//! timers in its queue of Tickless. When a timer is due, `deliver` notifies: it starts threads and writes descriptors.
-//! If the timer sends a signal, `deliver` gives the record to a timer of the kernel some milliseconds before the
-//! expiration. `settime` replaces the record and puts the slot into the inbox of the service. It wakes the service only
-//! if the timer is due before the time at which the service wakes up by itself. Disarming only replaces the record,
-//! unless the kernel has it.
+//! A timer is a slot of a table (`table`) with a record (`arm`) of the last `settime`. One service thread (`service`)
+//! enqueues armed timers in its queue of Tickless, and `deliver` notifies. `docs/capi.md` gives the reasons.
 //!
 //! # Ground rules
 //!

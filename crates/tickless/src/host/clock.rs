@@ -1,29 +1,10 @@
-//! The clock of the library.
+//! The clock of the library: the processor's counter, which follows the kernel's monotonic clock ([`Follower`]).
 //!
-//! The kernel keeps the time, and reading the kernel's clock costs 20 to 30 ns through the vDSO. The library reads the
-//! processor's counter instead, and follows the kernel's monotonic clock with it ([`Follower`]): each 50 µs, if the
-//! clock is read at all, the library compares its clock with the kernel's. The computed time stays within [`ERROR`]
-//! of the kernel's and never runs backwards, on one thread or between threads. One clock answers three questions, each
-//! at its own cost:
-//!
-//! | question | function | read of the counter |
-//! |---|---|---|
-//! | "what time is it?", [`Instant::now`](crate::time::Instant::now) | [`now`](Clock::now): comparable between threads | ordered |
-//! | "deadline = now + 50 µs" | [`now_upper`](LastReading::now_upper): a bound, not behind the kernel's clock | not ordered |
-//! | "is anything due?", "does this timer fire?" | [`now_lower`](LastReading::now_lower): a bound, not ahead of it, nor of `now` | not ordered |
-//!
-//! So a timer is never early, neither by the library's clock nor by [`std::time::Instant`]. A timer is late by the sum
-//! of both bounds, usually about 100 ns. It is late by less if the kernel's clock had to be read, which is the case
-//! after a thread slept.
-//!
-//! # When the counter is not used
-//!
-//! The counter is used on x86-64 and AArch64, if the processor promises a constant rate and the kernel trusts the
-//! counter too. It is also not used if its rates over two periods differ, if the kernel's clock turns out to be
-//! elsewhere than computed, or if the kernel's clock cannot be read quickly. Each of these reasons has its [`Refusal`];
-//! some hold for a while only. The library then reads the kernel's clock for all questions, and [combines](kernel)
-//! these readings if they are slow. The comparison with the kernel's clock also compares CPUs: one CPU computes the
-//! line, and another CPU compares it with its own counter.
+//! The computed time stays within [`ERROR`] of the kernel's and never runs backwards, on one thread or between threads.
+//! [`now`](Clock::now) can be compared between threads. [`now_upper`](LastReading::now_upper) and
+//! [`now_lower`](LastReading::now_lower) are cheaper bounds, for deadlines and for what is due, so that no timer is
+//! early. `docs/clocks.md` says how the clock follows the kernel, and when the counter is not used; each such reason is
+//! a [`Refusal`]. Then the library reads the kernel's clock, and [combines](kernel) slow readings.
 
 use std::sync::{Once, OnceLock};
 

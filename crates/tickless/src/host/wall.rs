@@ -1,22 +1,10 @@
 //! The offsets of the clocks that can be set, and the detection of such sets.
 //!
-//! The kernel notifies a thread by a timer file descriptor: a descriptor on the time of day, armed for the far future
-//! with `TFD_TIMER_CANCEL_ON_SET`, returns `ECANCELED` from a read when the clock is set, and when the machine wakes
-//! from a suspend. One thread, the watcher, waits for this. It is started when the first timer on such a clock is made,
-//! so most programs never have a watcher.
-//!
-//! # What the watcher does
-//!
-//! The watcher reads the offsets again, counts the set, and notifies all bases: each base copies the new offsets, a
-//! thread whose timer is now due is kicked, and timers that fire on a set are fired. In this way a BOOTTIME timer that
-//! became due during a suspend fires after the resume, although no device of this process counts suspended time.
-//!
-//! # Where the kernel does not notify
-//!
-//! Some kernels and emulations do not support the flag. Then each start and each poll of a timer that a task awaits
-//! compares the timer's clock with its offset ([`Wall::recheck`]), and if one task finds a change, all timers are
-//! notified. Between two such checks a set is not noticed: timers on these clocks are late by the time by which the
-//! clock was set forward, or by the time of the suspend. They are not early, because the woken task reads its clock.
+//! One thread, the watcher, reads a timer file descriptor whose read the kernel ends when the clock is set and when the
+//! machine wakes from a suspend (`TFD_TIMER_CANCEL_ON_SET`). It is started when the first timer on such a clock is made,
+//! reads the offsets again, counts the set, and notifies all bases. Where the kernel does not notify, each start and
+//! each poll of a timer that a task awaits compares the timer's clock with its offset ([`Wall::recheck`]), and a task
+//! that finds a change has all timers notified. `docs/clocks.md` has the whole way of a set.
 //!
 //! # Ground rules
 //!

@@ -1,17 +1,8 @@
 //! The isolation of workers, which other threads must not disturb.
 //!
-//! An isolated worker is not in the tree of workers: it fires no timers of other workers, and no other worker fires its
-//! timers. And no other thread may interrupt its CPU by a barrier. A thread executes such a barrier when it takes a
-//! biased base lock of another thread (`tickless_link::bias`). So before the first worker becomes isolated, the lock of
-//! every other base is made ordinary, and no lock becomes biased again until the isolation of the last worker ends. The
-//! same holds for the locks of run queues ([`locks`]).
-//!
-//! The lock of the isolated worker's own base stays biased: other threads usually have no reason to take it. A thread
-//! takes it nevertheless if it cancels or restarts a timer of that worker, requests [`stats`](crate::stats()) or a
-//! dump, or forks. Such a thread executes one barrier, which interrupts all CPUs of the process once. From then on this
-//! lock is ordinary too, until the worker is isolated again.
-//!
-//! # Changes of the set of isolated workers
+//! An isolated worker is not in the tree of workers, and no thread interrupts its CPU by a barrier: while a worker is
+//! isolated no lock is biased but those of the isolated workers' own bases, neither of bases nor of run queues
+//! ([`locks`]). `docs/base-lock.md` says how this comes about, and when a barrier is left.
 //!
 //! Each worker changes its own isolation. So a thread that changes the set leaves a request with each worker that has
 //! to change, kicks the worker, and waits for its answer. The worker answers in its next turn.

@@ -22,16 +22,12 @@
 //! `std::process::Command` calls them only if it has to fork (`pre_exec`, another user). Such a child does not need its
 //! timers, so no error here may end it: the child continues without the objects that the system refuses.
 //!
-//! Reactors of runtimes stay with the parent: the child neither sets nor serves them, and its expiry thread fires the
-//! timers of the forking thread.
-//!
 //! The thread that watches for jumps of the time of day is started again by the child's next timer on such a clock.
 //!
 //! The child keeps parts of its ancestors that it does not use: the hierarchies of each earlier generation, whose
 //! memory grows with the number of their threads.
 //!
-//! The child may be in a time namespace of its own. The child's clock continues where the parent's clock was, because
-//! the deadlines are on that clock ([`kernel_time`]).
+//! `docs/host.md` says what becomes of reactors and of the clock in the child.
 //!
 //! A fork is not supported while another thread uses the library for the first time in the life of the process.
 #![expect(unsafe_code, reason = "a host calls its system (decision 3)")]

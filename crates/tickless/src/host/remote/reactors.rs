@@ -1,9 +1,6 @@
 //! The reactors of runtimes; each is woken when timers of its runtime's threads are due.
 //!
-//! A timer of a foreign thread costs two wake-ups: of the expiry thread, which expires the timer, and of the thread
-//! that waits for it. The worker of an async runtime waits in its reactor anyway. With a timer file descriptor in the
-//! reactor, the worker is woken once, expires the timer, and finds the woken task in its own queue. So each attached
-//! runtime has a [tree](super::trees) of its own, for the threads that are its workers. It also has a
+//! Each attached runtime has a [tree](super::trees) of its own, for the threads that are its workers. It also has a
 //! [doorbell](crate::host::doorbell), which decides when the reactor rings and when the expiry thread acts in its
 //! place. Either then takes a [`reactor_turn`](super::reactor_turn).
 //!
