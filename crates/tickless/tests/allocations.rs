@@ -9,7 +9,6 @@ mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::{Future, poll_fn};
-use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,9 +16,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use rustix::event::epoll;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
-use support::{ms, poll_with, us};
+use support::{ms, poll_with, us, wait};
 use tickless::hrtimer::{
     Boottime, Expired, HrTimer, Instant, Monotonic, Realtime, Restart, Setup, Span, Stage, Start,
     now,
@@ -322,8 +319,7 @@ fn in_an_event_loop() {
     let driver = Driver::new().expect("the thread is free");
     let (_, waker) = support::Wakes::new();
     let turn = || {
-        let fd = driver.as_fd();
-        retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)).expect("poll works");
+        wait(&driver);
         let _any = driver.turn();
     };
     let mut context = Context::from_waker(&waker);

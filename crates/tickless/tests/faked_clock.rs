@@ -14,8 +14,6 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use rustix::event::epoll::{self, CreateFlags};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
 use support::{
     assert_passed, assert_well_done, block_on, ms, process_of_its_own, us, well_done, worker,
 };
@@ -132,9 +130,7 @@ fn an_event_loop_has_its_timers_by_a_faked_clock() {
         let start = Instant::now();
         let queued = support::waiting_idly(|| sleep(ms(20)));
         while !queued.is_elapsed() {
-            let fd = driver.as_fd();
-            retry_on_intr(|| poll(&mut [PollFd::new(&fd, PollFlags::IN)], None))
-                .expect("poll works");
+            support::wait(&driver);
             let _turn = driver.turn();
         }
         assert_passed(start, ms(20));

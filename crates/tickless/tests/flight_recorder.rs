@@ -1,27 +1,23 @@
 //! Tests of the flight recorder.
 
+#[path = "support/trace.rs"]
+mod trace;
+
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::mpsc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use futures::executor::block_on;
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
-use tickless::time;
-use tickless::tracepoints::{self, Breach, FlightRecorder, Options, StartError, Trace};
+use tickless::tracepoints::{self, Breach, FlightRecorder, Options, StartError};
+use trace::{alone, count, lines, nap};
 
-/// A lock of the tests, because a process has one recorder at a time.
-static ONE: Mutex<()> = Mutex::new(());
 /// Longer than any test takes.
 const NEVER: Duration = Duration::from_secs(3_600);
 
 /// What a recorder tells.
 type Told = mpsc::Receiver<(Breach, Vec<String>)>;
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Starts a recorder, and a channel of what it tells.
 fn fly(options: &Options) -> (FlightRecorder, Told) {
@@ -45,19 +41,6 @@ fn wait_for(told: &Told, is_it: impl Fn(&Breach) -> bool) -> (Breach, Vec<String
     }
 }
 
-fn lines(trace: &Trace) -> Vec<String> {
-    let mut file = Vec::new();
-    trace.write(&mut file).expect("a vector takes all");
-    let text = String::from_utf8(file).expect("it is text");
-    text.lines().map(str::to_owned).collect()
-}
-
-/// Returns the number of lines of `event`.
-fn count(lines: &[String], event: &str) -> usize {
-    let key = format!("\"event\":\"{event}\"");
-    lines.iter().filter(|line| line.contains(&key)).count()
-}
-
 /// Returns the time of the last expiry.
 fn last_expiry(lines: &[String]) -> u64 {
     let last = lines
@@ -66,10 +49,6 @@ fn last_expiry(lines: &[String]) -> u64 {
     let time = last.and_then(|line| line.strip_prefix("{\"time\":")?.split_once(','));
     time.and_then(|(time, _)| time.parse().ok())
         .expect("one expired")
-}
-
-fn nap() {
-    block_on(time::sleep(Duration::from_micros(50)));
 }
 
 #[test]

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
 use support::{block_on, in_own_process, ms, poll_idly, until, us};
 use tickless::hrtimer::{Boottime, Expired, HrTimer, Restart, Setup, Span, Start};
 use tickless::wheel::WheelTimer;
@@ -60,8 +58,7 @@ fn the_first_event_loop_of_a_process_needs_little_stack() {
                 let driver = Driver::new().expect("the thread is free");
                 let mut sleep = pin!(time::sleep(us(100)));
                 while poll_idly(sleep.as_mut()).is_pending() {
-                    retry_on_intr(|| poll(&mut [PollFd::new(&driver, PollFlags::IN)], None))
-                        .expect("poll works");
+                    support::wait(&driver);
                     let _any = driver.turn();
                 }
             });

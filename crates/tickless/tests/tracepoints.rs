@@ -1,43 +1,22 @@
 //! Tests of the recording of a trace. The tests of `tickless verify` check that it accepts such files, and finds
 //! changes in them.
 
+#[path = "support/trace.rs"]
+mod trace;
+
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use futures::executor::block_on;
 use tickless::hrtimer::{HrTimer, Restart, Span, Start};
-use tickless::tracepoints::{self, Options, Recording, StartError, Trace};
+use tickless::tracepoints::{self, Options, Recording, StartError};
 use tickless::wheel::WheelTimer;
-use tickless::{Worker, coarse, time};
-
-/// A lock of the tests, because a process has one recording at a time.
-static ONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use tickless::{Worker, coarse};
+use trace::{alone, count, lines, nap};
 
 fn start(options: &Options) -> Recording {
     tracepoints::start(options).expect("no other goes on")
-}
-
-fn lines(trace: &Trace) -> Vec<String> {
-    let mut file = Vec::new();
-    trace.write(&mut file).expect("a vector takes all");
-    let text = String::from_utf8(file).expect("it is text");
-    text.lines().map(str::to_owned).collect()
-}
-
-/// Returns the number of lines of `event`.
-fn count(lines: &[String], event: &str) -> usize {
-    let key = format!("\"event\":\"{event}\"");
-    lines.iter().filter(|line| line.contains(&key)).count()
-}
-
-fn nap() {
-    block_on(time::sleep(Duration::from_micros(50)));
 }
 
 #[test]

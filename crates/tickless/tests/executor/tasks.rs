@@ -438,22 +438,6 @@ fn checkpoints_cost_no_turn_where_no_executor_is() {
 }
 
 #[test]
-fn a_preemption_lets_a_second_task_run() {
-    let executor = with_short_slices();
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stop);
-    let hog = executor.spawn(async move {
-        // It computes until the other one had a turn, which takes a preemption.
-        while !seen.load(Ordering::Relaxed) {
-            coop::checkpoint().await;
-        }
-    });
-    let other = executor.spawn(async move { stop.store(true, Ordering::Relaxed) });
-    executor.block_on(hog).expect("it ends");
-    executor.block_on(other).expect("it ends");
-}
-
-#[test]
 fn a_task_that_keeps_its_worker_is_named_once_and_timers_go_on() {
     let reports: Arc<Mutex<Vec<_>>> = Arc::default();
     let sink = Arc::clone(&reports);

@@ -90,22 +90,6 @@ fn what_does_not_fit_is_the_end_of_time() {
     assert!((now + Duration::MAX).into_std() > StdInstant::now() + ms(1_000));
 }
 
-#[test]
-fn the_two_kinds_of_instants_convert_into_each_other() {
-    let ours = tickless::time::Instant::now();
-    let theirs = tokio::time::Instant::from_std(ours.into_std());
-    assert_eq!(tickless::time::Instant::from_std(theirs.into_std()), ours);
-}
-
-#[test]
-fn instants_are_a_number_that_is_shared() {
-    fn is_plain<T: Copy + Send + Sync + Unpin + 'static>() {}
-    is_plain::<tickless::time::Instant>();
-    assert_eq!(size_of::<tickless::time::Instant>(), 8);
-    let now = StdInstant::now();
-    assert_eq!(tickless::time::Instant::from_std(now).into_std(), now);
-}
-
 /// The conversions work in both directions, between each two of the three types.
 #[cfg(feature = "tokio")]
 #[test]

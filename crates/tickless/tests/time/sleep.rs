@@ -1,6 +1,5 @@
 //! Tests of `sleep` and `sleep_until`, compared with tokio's where both promise the same.
 
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -286,14 +285,6 @@ fn the_debug_form_says_whether_it_elapsed() {
     assert!(format!("{sleep:?}").contains("is_elapsed: false"));
     assert!(poll_idly(sleep.as_mut()).is_ready());
     assert!(format!("{sleep:?}").contains("is_elapsed: true"));
-}
-
-#[test]
-fn sleeps_go_from_thread_to_thread_and_stay_where_they_are_pinned() {
-    fn is_send_and_sync<T: Send + Sync + Future<Output = ()>>() {}
-    is_send_and_sync::<tickless::time::Sleep>();
-    assert_not_unpin!(tickless::time::Sleep);
-    assert_not_unpin!(tokio::time::Sleep);
 }
 
 /// The poll checks the clock, and not only whether a thread has fired the sleep: here no thread has fired it before the

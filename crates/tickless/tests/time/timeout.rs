@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::error::Error as _;
-use std::fmt;
 use std::future::{Future, IntoFuture, pending, poll_fn, ready};
 use std::io;
 use std::pin::{Pin, pin};
@@ -195,17 +194,6 @@ fn a_timeout_of_a_ready_future_leaves_no_timer_behind() {
             "no queue is touched for a future that is ready"
         );
     });
-}
-
-#[test]
-fn timeouts_are_as_free_to_move_as_what_they_hold() {
-    fn is_send_and_sync<T: Send + Sync>() {}
-    fn is_error<T: std::error::Error + fmt::Display + Send + Sync + 'static>() {}
-    is_send_and_sync::<tickless::time::Timeout<std::future::Ready<()>>>();
-    is_error::<tickless::time::error::Elapsed>();
-    is_error::<tickless::time::error::Error>();
-    assert_not_unpin!(tickless::time::Timeout<std::future::Ready<()>>);
-    assert_not_unpin!(tokio::time::Timeout<std::future::Ready<()>>);
 }
 
 /// The runtimes are those of this library, and two that give no budget.

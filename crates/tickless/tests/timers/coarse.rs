@@ -1,6 +1,6 @@
 //! Tests of `tickless::coarse`: the behaviour that it shares with `tickless::time`, on all kinds of threads.
 
-use std::future::{Future, pending, ready};
+use std::future::{pending, ready};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -416,15 +416,6 @@ fn a_hundred_thousand_timeouts_are_dropped_by_another_thread() {
     });
     assert_eq!(wakes.count(), 0);
     assert_eq!(Arc::strong_count(&wakes), 2);
-}
-
-#[test]
-fn sleeps_go_from_thread_to_thread_and_stay_where_they_are_pinned() {
-    fn is_send_and_sync<T: Send + Sync + Future>() {}
-    is_send_and_sync::<Sleep>();
-    is_send_and_sync::<coarse::Timeout<std::future::Ready<()>>>();
-    assert_not_unpin!(Sleep);
-    assert_not_unpin!(coarse::Timeout<std::future::Ready<()>>);
 }
 
 #[test]

@@ -281,27 +281,6 @@ fn a_callback_that_cancels_its_own_timer_panics_and_nothing_else_happens() {
     }
 }
 
-static TICKS: AtomicU32 = AtomicU32::new(0);
-static STATIC: HrTimer<fn(&mut Expired<'_, '_, Monotonic>) -> Restart> = HrTimer::new(tick);
-
-fn tick(expired: &mut Expired<'_, '_, Monotonic>) -> Restart {
-    assert!(expired.forward_now(Span::from_micros(200)) >= 1);
-    if TICKS.fetch_add(1, Ordering::AcqRel) == 4 {
-        Restart::No
-    } else {
-        Restart::Yes
-    }
-}
-
-#[test]
-fn a_timer_can_be_a_static() {
-    let _patience = support::begin();
-    let timer = Pin::static_ref(&STATIC);
-    let _ = timer.start(Start::after(Span::from_micros(100)));
-    until(|| !timer.is_active());
-    assert_eq!(TICKS.load(Ordering::Acquire), 5);
-}
-
 #[test]
 fn a_callback_sets_the_next_deadline_itself() {
     let _patience = support::begin();
