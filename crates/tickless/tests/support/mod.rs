@@ -358,6 +358,13 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
     fixed.or(made).unwrap_or("").to_owned()
 }
 
+/// Returns the message of the panic of `body`, without a hook, which runtimes of tokio take off for a moment.
+#[track_caller]
+pub(crate) fn message_of(body: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
+    text_of(&*payload)
+}
+
 static LAST_PANIC: Mutex<Vec<(thread::ThreadId, Panicked)>> = Mutex::new(Vec::new());
 
 /// Runs `body`, which must panic on this thread.

@@ -10,8 +10,7 @@ macro_rules! details {
             use std::sync::Mutex;
             use std::time::{Duration, Instant as StdInstant};
 
-            use super::support::{Wakes, ms, poll_idly, poll_with};
-            use super::text;
+            use super::support::{Wakes, message_of, ms, poll_idly, poll_with};
             use time::{
                 Instant, Interval, MissedTickBehavior, advance, interval, interval_at, sleep,
                 timeout, timeout_at,
@@ -83,10 +82,10 @@ macro_rules! details {
             #[test]
             fn outside_of_a_runtime_there_is_no_clock_to_stop() {
                 let expected = "time cannot be frozen from outside the Tokio runtime";
-                assert!(text(time::pause).starts_with(expected));
-                assert!(text(time::resume).starts_with(expected));
+                assert!(message_of(time::pause).starts_with(expected));
+                assert!(message_of(time::resume).starts_with(expected));
                 let mut moves = Box::pin(advance(ms(1)));
-                let told = text(|| {
+                let told = message_of(|| {
                     let _ready = poll_idly(moves.as_mut());
                 });
                 assert!(told.starts_with(expected), "{told}");
@@ -124,7 +123,7 @@ macro_rules! details {
                 run(async {
                     let start = Instant::now();
                     let mut moves = Box::pin(advance(Duration::MAX));
-                    let told = text(|| {
+                    let told = message_of(|| {
                         let _ready = poll_idly(moves.as_mut());
                     });
                     assert_eq!(told, "overflow when adding duration to instant");

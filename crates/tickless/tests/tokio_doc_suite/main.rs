@@ -16,11 +16,6 @@ mod support;
 
 use std::future::Future;
 
-/// Returns the text of the panic of `body`.
-fn text(body: impl FnOnce()) -> String {
-    support::panic_of(body).message
-}
-
 /// Makes the cases for the time module `$time`; `$run` runs a future under a paused clock.
 macro_rules! suite {
     ($name:ident, $time:path, $run:path, $slop:expr) => {
@@ -29,8 +24,7 @@ macro_rules! suite {
             use std::pin::pin;
             use std::time::Duration;
 
-            use super::support::{ms, poll_idly};
-            use super::text;
+            use super::support::{message_of, ms, poll_idly};
             use time::{
                 Instant, MissedTickBehavior, advance, interval, interval_at, sleep, sleep_until,
                 timeout, timeout_at,
@@ -52,12 +46,12 @@ macro_rules! suite {
             #[test]
             fn a_clock_is_paused_once_and_advanced_while_it_is() {
                 run(async {
-                    assert_eq!(text(time::pause), "time is already frozen");
+                    assert_eq!(message_of(time::pause), "time is already frozen");
                     time::resume();
-                    assert_eq!(text(time::resume), "time is not frozen");
+                    assert_eq!(message_of(time::resume), "time is not frozen");
                     let mut moves = pin!(advance(ms(1)));
                     assert_eq!(
-                        text(|| {
+                        message_of(|| {
                             let _ready = poll_idly(moves.as_mut());
                         }),
                         "time is not frozen"
