@@ -471,7 +471,7 @@ pub fn a_timer_with_slack_is_far_too<H: Host>() {
     assert!(far.push_out(0, 0, at(20 * SECOND + MILLI).slack(longer)));
     assert!(far.push_out(0, 0, at(20 * SECOND + 10 * MILLI)));
     assert_eq!(far.rig.stats(0).far_in_slot - before, 2);
-    // The hard expiry as before, the soft one earlier: it has to be filed for that, and is due before it.
+    // The hard expiry as before, the soft one earlier: it has to be enqueued for that, and is due before it.
     assert!(far.push_out(0, 0, at(20 * SECOND).slack(Span::from_millis(10))));
     assert_eq!(far.rig.stats(0).far_in_slot - before, 2);
     assert_eq!(sorted(&far), 0);

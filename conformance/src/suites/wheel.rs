@@ -38,7 +38,7 @@ pub fn beyond_the_range_is_never_early<H: Host>() {
         panic!("once")
     };
     assert!(fired.now.0 > expiry && (fired.now.0 - expiry) * 7 < expiry);
-    assert_eq!(rig.stats(0).coarse_refiled, looks - 1);
+    assert_eq!(rig.stats(0).coarse_requeued, looks - 1);
 }
 
 /// Spec C-1.7: a callback that arms its timer for "now" is called again a tick later, because otherwise the pass would
@@ -384,7 +384,7 @@ pub fn what_is_pushed_out_waits_in_its_slot<H: Host>() {
     rig.check();
     assert_eq!(rig.stats(0).coarse_in_slot, 2);
     rig.run_to_tick(Tick(104));
-    assert_eq!(rig.stats(0).coarse_refiled, 1);
+    assert_eq!(rig.stats(0).coarse_requeued, 1);
     rig.check();
     rig.run_to_tick(Tick(6_000));
     assert_eq!((first.fired_at(), pulled.fired_at()), (vec![11], vec![152]));

@@ -555,7 +555,7 @@ impl<F: Family> Running<F> {
     ///
     /// `update` is called with the head if the entry is queued here. Returns true if it is.
     #[inline]
-    pub fn refile<const LEVELS: usize>(
+    pub fn requeue_in<const LEVELS: usize>(
         self,
         buckets: &mut BucketArray<F, LEVELS>,
         list: usize,
@@ -762,7 +762,12 @@ impl<F: Branched, const LEVELS: usize> Bucketed<'_, '_, F, LEVELS> {
     ///
     /// When the entry is not queued, or its callback runs.
     #[inline]
-    pub fn file_in(self, tree: &mut Tree<F>, key: F::Key, turn: TieOrder) -> (BucketState, bool) {
+    pub fn enqueue_in(
+        self,
+        tree: &mut Tree<F>,
+        key: F::Key,
+        turn: TieOrder,
+    ) -> (BucketState, bool) {
         assert!(
             self.state().is_only_queued(),
             "only a queued entry has a position"

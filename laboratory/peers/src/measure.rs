@@ -42,7 +42,7 @@ fn each(nanos: i128, count: u64) -> f64 {
 }
 
 /// Arms the timers of all slots, and returns the number of timers that wait to fire.
-fn fill<S: Subject>(subject: &mut S, place: &S::Place, pending: usize) -> usize {
+fn fill<S: Subject>(subject: &mut S, place: &S::Environment, pending: usize) -> usize {
     let mut now = subject.now();
     let mut armed = 0;
     for slot in 0..pending {
@@ -58,7 +58,7 @@ fn fill<S: Subject>(subject: &mut S, place: &S::Place, pending: usize) -> usize 
 /// Repeats `body`, which takes the time of the subject's clock. Returns the nanoseconds for one call, and the number of
 /// calls that returned true.
 fn repeated<S: Subject, const CLOCK_EACH: bool>(
-    (subject, place): (&mut S, &S::Place),
+    (subject, place): (&mut S, &S::Environment),
     count: u64,
     mut body: impl FnMut(&mut S, S::Time, u64) -> bool,
 ) -> (f64, u64) {
@@ -80,7 +80,7 @@ fn repeated<S: Subject, const CLOCK_EACH: bool>(
 
 /// Measures one of the operations that need pending timers.
 fn operate<S: Subject>(
-    subject: (&mut S, &S::Place),
+    subject: (&mut S, &S::Environment),
     operation: Operation,
     pending: usize,
     count: u64,
@@ -250,7 +250,7 @@ pub(crate) fn expire<S: Subject>(turn: Turn<'_>) -> Result<f64, String> {
 
 /// Arms timers that are due at once, `lead` from now. Returns `None` if arming took longer than `lead`.
 fn all_due<S: Subject>(
-    place: &S::Place,
+    place: &S::Environment,
     count: usize,
     lead: Duration,
     seed: u64,
@@ -272,7 +272,7 @@ fn all_due<S: Subject>(
 /// Waits for the deadline and fires the timers. Returns the number of timers that fired.
 fn fire_all<S: Subject>(
     subject: &mut S,
-    place: &S::Place,
+    place: &S::Environment,
     count: usize,
     deadline: Instant,
 ) -> Result<u64, String> {
@@ -410,7 +410,11 @@ fn prove<S: Subject>(soon: Duration) -> Option<Result<(), String>> {
 
 /// Checks the second half of the proof: the first two timers fire, and not before they are due. The third timer is no
 /// longer armed, and the fourth is pending.
-fn fires_two<S: Subject>(subject: &mut S, place: &S::Place, due: Instant) -> Result<(), String> {
+fn fires_two<S: Subject>(
+    subject: &mut S,
+    place: &S::Environment,
+    due: Instant,
+) -> Result<(), String> {
     let mut fired = 0;
     while fired < 2 {
         fired = subject.fire(place);

@@ -8,7 +8,7 @@ pub(crate) trait Subject: Sized {
     /// A point of the subject's clock.
     type Time: Copy;
     /// The environment in which the subject is used, for example an entered runtime or a worker.
-    type Place;
+    type Environment;
 
     /// True if the timers of the subject fire; the timers of a lower limit do not.
     const FIRES: bool = true;
@@ -16,12 +16,12 @@ pub(crate) trait Subject: Sized {
     const IS_FUTURE: bool = false;
 
     /// Calls `body` where the subject can be used.
-    fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R;
+    fn within<R>(body: impl FnOnce(&Self::Environment) -> R) -> R;
 
     /// Does the periodic work that the library expects of a thread besides its operations, such as the turn of a
     /// worker. Called at each reading of the clock that serves many operations; the measurement includes this work.
     #[inline]
-    fn serve(place: &Self::Place) {
+    fn serve(place: &Self::Environment) {
         let _has_no_duties = place;
     }
 
@@ -29,7 +29,7 @@ pub(crate) trait Subject: Sized {
     ///
     /// If `counts` is true, the subject MUST count the timers that fire. If it is false, the subject MAY skip the count
     /// to save time.
-    fn new(place: &Self::Place, slots: usize, counts: bool) -> Self;
+    fn new(place: &Self::Environment, slots: usize, counts: bool) -> Self;
 
     /// Reads the clock.
     fn now(&mut self) -> Self::Time;
@@ -59,5 +59,5 @@ pub(crate) trait Subject: Sized {
 
     /// Fires due timers, or waits a little if other threads fire them. Returns the number of timers that fired since
     /// the subject was made. Called only if the subject counts.
-    fn fire(&mut self, place: &Self::Place) -> u64;
+    fn fire(&mut self, place: &Self::Environment) -> u64;
 }

@@ -5,7 +5,7 @@
 macro_rules! on_a_clock {
     ($instant:ty) => {
         type Time = $instant;
-        type Place = ();
+        type Environment = ();
 
         fn within<R>(body: impl FnOnce(&()) -> R) -> R {
             body(&())

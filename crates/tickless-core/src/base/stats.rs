@@ -65,7 +65,7 @@ pub struct Stats {
     /// Coarse timers that fired.
     pub coarse_expired: u64,
     /// Coarse timers that were enqueued again, because their slot was due before the timers.
-    pub coarse_refiled: u64,
+    pub coarse_requeued: u64,
     /// Pending coarse timers that were cancelled.
     pub coarse_cancelled: u64,
 }

@@ -291,7 +291,7 @@ impl<P: Platform> Timers<P> {
             WheelKind::Local | WheelKind::Global => kind,
         };
         let leaves = kind_of(&held, entry);
-        self.file_on(&mut held, entry, leaves, (base, kind), (now, expiry), me);
+        self.enqueue_on(&mut held, entry, leaves, (base, kind), (now, expiry), me);
         Ok(())
     }
 
@@ -410,13 +410,13 @@ impl<P: Platform> Timers<P> {
         } else {
             self.home(kind, me)
         };
-        self.file_on(held, entry, kind, (base, kind), (now, expiry), me);
+        self.enqueue_on(held, entry, kind, (base, kind), (now, expiry), me);
     }
 
     /// Enqueues a timer, which is on the wheel `leaves` of the locked base, on the wheel `kind` of `base`. If its
     /// callback runs, the timer stays on its wheel. Afterwards `held` is the base of the timer.
     #[inline]
-    fn file_on<'a>(
+    fn enqueue_on<'a>(
         &'a self,
         held: &mut BaseGuard<'a, P>,
         entry: EntryRef<'_, Coarse>,
@@ -433,7 +433,7 @@ impl<P: Platform> Timers<P> {
             wheel.pending_map.forward(now);
             let place = wheel.pending_map.place(expiry);
             entry.shared().set(expiry);
-            (leaves, wheel.file(entry, place))
+            (leaves, wheel.enqueue(entry, place))
         } else {
             (
                 kind,
@@ -493,7 +493,7 @@ impl<P: Platform> Timers<P> {
         let place = wheel.pending_map.place(expiry);
         entry.shared().set(expiry);
         wheel.buckets.admit(transit, place.slot.number(), |()| ());
-        wheel.note_filed(place)
+        wheel.note_enqueued(place)
     }
 
     #[inline]

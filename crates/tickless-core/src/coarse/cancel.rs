@@ -140,7 +140,7 @@ impl<P: Platform> Timers<P> {
     fn delete_slow(&self, entry: EntryRef<'_, Coarse>) -> bool {
         let mut held = self.lock_base_of(entry, self.executing_cpu());
         let kind = kind_of(&held, entry);
-        self.unfile(&mut held, entry, kind)
+        self.dequeue(&mut held, entry, kind)
     }
 
     fn try_delete_entry<'a>(
@@ -156,7 +156,7 @@ impl<P: Platform> Timers<P> {
             return TryCancel::Running;
         }
         let kind = kind_of(&held, entry);
-        if self.unfile(&mut held, entry, kind) {
+        if self.dequeue(&mut held, entry, kind) {
             TryCancel::Removed
         } else {
             TryCancel::NotActive
@@ -166,7 +166,7 @@ impl<P: Platform> Timers<P> {
     /// Shuts down a timer of the locked base. Returns true if the timer was queued.
     fn shut(&self, held: &mut BaseGuard<'_, P>, entry: EntryRef<'_, Coarse>) -> bool {
         let kind = kind_of(held, entry);
-        let was_queued = self.unfile(held, entry, kind);
+        let was_queued = self.dequeue(held, entry, kind);
         // Not freed meanwhile: the caller of the operation has it borrowed.
         held.state.wheels[kind as usize].opened(entry).shut();
         was_queued
@@ -174,7 +174,7 @@ impl<P: Platform> Timers<P> {
 
     /// Removes a timer from the wheel of `kind` of the locked base. Returns false if the timer is not queued.
     #[inline]
-    pub(crate) fn unfile(
+    pub(crate) fn dequeue(
         &self,
         held: &mut BaseGuard<'_, P>,
         entry: EntryRef<'_, Coarse>,

@@ -144,8 +144,8 @@ impl<'a, P: Platform> Runner<'a, P> {
         let entry = bucketed.entry();
         let expiry = entry.shared().get();
         if bucketed.state().is_running() || expiry >= due {
-            wheel.refile_first_pending(level, now);
-            held.state.stats.coarse_refiled += 1;
+            wheel.requeue_first_pending(level, now);
+            held.state.stats.coarse_requeued += 1;
             return held;
         }
         let timer = TimerId(entry.address());
@@ -214,8 +214,8 @@ impl<'a, P: Platform> Runner<'a, P> {
                 wheel.pending_map.forward(now);
                 let place = wheel.pending_map.place(expiry);
                 running.shared().set(expiry);
-                running.refile(&mut wheel.buckets, place.slot.number(), |()| ());
-                wheel.note_filed(place);
+                running.requeue_in(&mut wheel.buckets, place.slot.number(), |()| ());
+                wheel.note_enqueued(place);
                 held.publish_next_expiry(kind);
                 held.state.stats.coarse_arms += 1;
                 if self.timers.platform.is_traced() {

@@ -114,7 +114,7 @@ impl<P: Platform> Timers<P> {
             let (transit, _left) = bucketed.depart();
             let place = wheel.pending_map.place(expiry);
             wheel.buckets.admit(transit, place.slot.number(), |()| ());
-            is_first |= wheel.note_filed(place).is_first;
+            is_first |= wheel.note_enqueued(place).is_first;
             state.stats.arrived += 1;
             if self.platform.is_traced() {
                 self.platform.trace(Event::Move {

@@ -241,7 +241,7 @@ impl<P: Platform> Timers<P> {
         (now, expiry, place): (Tick, Tick, DueSlot),
         was_queued: bool,
     ) -> bool {
-        let filed = held.state.wheels[kind as usize].note_filed(place);
+        let filed = held.state.wheels[kind as usize].note_enqueued(place);
         if filed.is_first {
             held.publish_next_expiry(kind);
         }

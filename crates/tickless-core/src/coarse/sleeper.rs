@@ -262,7 +262,7 @@ impl TimerQueue for WheelSleeper {
         _me: Option<ThisCpu<'_, P>>,
     ) {
         let kind = kind_of(guard, self.erase());
-        guard.timers.unfile(guard, self.erase(), kind);
+        guard.timers.dequeue(guard, self.erase(), kind);
     }
 }
 

@@ -264,7 +264,7 @@ impl FarWheel {
 
     #[inline]
     fn note(&mut self, place: DueSlot) {
-        self.pending_map.file(place);
+        self.pending_map.enqueue(place);
     }
 
     #[inline(always)]
@@ -277,7 +277,11 @@ impl FarWheel {
 
     /// Enqueues a timer that never had an owner. Returns false, with nothing done, if the timer has or had an owner.
     #[inline]
-    pub(crate) fn file_unbound<M>(&mut self, entry: Pin<&mut Entry<Hr, M>>, place: DueSlot) -> bool
+    pub(crate) fn enqueue_unbound<M>(
+        &mut self,
+        entry: Pin<&mut Entry<Hr, M>>,
+        place: DueSlot,
+    ) -> bool
     where
         M: Member<Hr> + Send + 'static,
     {
@@ -293,7 +297,7 @@ impl FarWheel {
     /// not owned by that queue.
     // Always: what it is given would go through memory.
     #[inline(always)]
-    pub(crate) fn file_idle(
+    pub(crate) fn enqueue_idle(
         &mut self,
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
@@ -466,7 +470,7 @@ fn leave(
     match way {
         Way::Behind(place) => (bucketed.move_to(place.slot.number()), false),
         Way::Before(place) => (bucketed.move_to_front(place.slot.number()), false),
-        Way::Tree(turn) => bucketed.file_in(near, deadline, turn),
+        Way::Tree(turn) => bucketed.enqueue_in(near, deadline, turn),
     }
 }
 
@@ -491,18 +495,18 @@ impl FarWheel {
     #[inline]
     pub(crate) fn reload_first(&mut self, queues: &mut ExactQueues, index: usize) {
         let queue = &mut queues[index];
-        // Nearly always the first one is filed where it belongs.
+        // Nearly always the first one is enqueued where it belongs.
         if let Some(mut slot) = queue.tree.open_first()
             && slot.key() == slot.head().deadline()
         {
             queue.first_deadline = slot.key();
             return;
         }
-        self.refile_first(queues, index);
+        self.requeue_first(queues, index);
     }
 
     /// Requeues as [`reload_first`](Self::reload_first) does, for several timers in turn.
-    fn refile_first(&mut self, queues: &mut ExactQueues, index: usize) {
+    fn requeue_first(&mut self, queues: &mut ExactQueues, index: usize) {
         let queue = &mut queues[index];
         for _ in 0..REFILES_MAX {
             let Some(mut slot) = queue.tree.open_first() else {
@@ -541,7 +545,7 @@ impl FarWheel {
 
     /// Enqueues a timer under other times, in the far wheel or in the tree, wherever the timer was before. Returns the
     /// effect on the timer's place. The caller updates the armed value.
-    pub(crate) fn file<P: Moments>(
+    pub(crate) fn enqueue<P: Moments>(
         &mut self,
         queues: &mut ExactQueues,
         entry: EntryRef<'_, Hr>,
@@ -677,7 +681,7 @@ impl FarWheel {
         let list = slot.number();
         let clock = self.pending_map.clock();
         let is_over = due.0.saturating_add(granularity(slot.level())) <= now.0
-            // What is beyond the range is filed again, and keeps its order if the last goes first.
+            // What is beyond the range is enqueued again, and keeps its order if the last goes first.
             && slot.level() + 1 < LEVELS;
         let opening = Opening {
             slot,

@@ -139,7 +139,7 @@ impl ExactQueues {
             if queue.tree.first().map(EntryRef::<'_, Hr>::address) != Some(excluded) {
                 best = event;
             } else {
-                // Those behind it may be filed earlier than they are due, so all count that are filed before the best.
+                // Those behind it may be enqueued earlier than they are due, so all count that are enqueued before the best.
                 queue.tree.for_each(1, |_, filed, head| {
                     if queue.offset.to_monotonic(filed) >= best {
                         return false;
@@ -147,7 +147,7 @@ impl ExactQueues {
                     let due = if filed == Deadline::CLOCK_SET {
                         filed
                     } else {
-                        // Or filed late: restarted into the past.
+                        // Or enqueued late: restarted into the past.
                         head.deadline().max(filed)
                     };
                     best = best.min(queue.offset.to_monotonic(due));

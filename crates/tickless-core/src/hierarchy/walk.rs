@@ -301,7 +301,7 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         });
         self.first_changed(child, below.first());
         child.set_ignored(event.is_none());
-        self.file(station, queue, event, reason)
+        self.enqueue(station, queue, event, reason)
     }
 
     /// Publishes the first event of a CPU in its leaf.
@@ -330,11 +330,11 @@ impl<S: HierarchyHost<WIDTH>, const WIDTH: usize> Hierarchy<S, WIDTH> {
         let group = station.group.id();
         self.host.step(Step::Publishing { group });
         let queue = station.group.queue.lock(None);
-        self.file(station, queue, event, reason)
+        self.enqueue(station, queue, event, reason)
     }
 
     /// Replaces the event of the child in the locked `queue` by `event`, and decides whether the walk continues.
-    fn file(
+    fn enqueue(
         &self,
         station: &WalkStep<'_, Group<S::Lock, WIDTH>>,
         mut queue: Guard<'_, S::Lock, Queue<WIDTH>>,

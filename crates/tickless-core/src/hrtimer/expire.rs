@@ -510,7 +510,7 @@ fn first_is_due<P: Platform>(held: &mut BaseGuard<'_, P>, index: usize, now: Dea
             // own (spec OBJ-9).
             return now >= head.deadline() || now >= head.earliest();
         }
-        // Filed too early, and others behind it may be due.
+        // Enqueued too early, and others behind it may be due.
         held.state.reload_first(index);
     }
 }

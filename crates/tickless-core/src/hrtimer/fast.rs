@@ -106,10 +106,13 @@ impl<P: Platform> Timers<P> {
             return false;
         };
         let state = &mut *held.state;
-        if !state.far.file_idle(&mut state.queues, entry, head, place) {
+        if !state
+            .far
+            .enqueue_idle(&mut state.queues, entry, head, place)
+        {
             return false;
         }
-        held.note_filed_far(entry, (earliest, deadline), mode);
+        held.note_enqueued_far(entry, (earliest, deadline), mode);
         true
     }
 }

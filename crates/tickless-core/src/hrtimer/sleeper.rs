@@ -184,13 +184,13 @@ impl<C: ClockId> TimerQueue<C> for Sleeper<C> {
         if !guard
             .state
             .far
-            .file_unbound(sleeper.as_mut().entry_mut(), bucket)
+            .enqueue_unbound(sleeper.as_mut().entry_mut(), bucket)
         {
             // Cannot be: it was just made, and the wheel has the place.
             let kept = sleeper.idle_waker().and_then(Option::take);
             return kept.map_or(Ok(false), Err);
         }
-        guard.note_filed_far(sleeper.as_ref().erase(), times, mode);
+        guard.note_enqueued_far(sleeper.as_ref().erase(), times, mode);
         Ok(false)
     }
 
@@ -359,7 +359,7 @@ impl<P: Platform> BaseGuard<'_, P> {
 
     /// Notes the start of an idle timer that was enqueued in the far wheel.
     #[inline(always)]
-    pub(super) fn note_filed_far(
+    pub(super) fn note_enqueued_far(
         &mut self,
         entry: EntryRef<'_, Hr>,
         times: Times,

@@ -541,7 +541,9 @@ pub(super) fn requeue<P: Platform>(
         let platform = held.platform();
         let state = &mut *held.state;
         let filing = Filing { times, may_stay };
-        let stood = state.far.file(&mut state.queues, entry, filing, platform);
+        let stood = state
+            .far
+            .enqueue(&mut state.queues, entry, filing, platform);
         return Requeued {
             is_first: held.is_before_armed(deadline),
             stood,
@@ -558,7 +560,7 @@ pub(super) fn requeue<P: Platform>(
         };
     }
     let was_first = slot.is_first();
-    // The first timer is filed exactly: the device is armed for its key.
+    // The first timer is enqueued exactly: the device is armed for its key.
     if may_stay && !was_first && deadline >= slot.key() {
         return Requeued {
             is_first: false,

@@ -143,7 +143,7 @@ impl<const LEVELS: usize> PendingMap<LEVELS> {
     /// entry is due before all others. In that case a CPU that sleeps until the first due tick has to be kicked.
     // What is placed would go through memory.
     #[inline(always)]
-    pub fn file(&mut self, place: DueSlot) -> bool {
+    pub fn enqueue(&mut self, place: DueSlot) -> bool {
         self.occupied[place.slot.level()] |= 1 << place.slot.index();
         // Nearly always, so it is asked first. What an empty wheel claims is beyond all slots.
         debug_assert!(self.has_timers || place.due <= self.first_due);
@@ -332,7 +332,7 @@ mod tests {
             self.pending_map.forward(Tick(now));
             let place = self.pending_map.place(Tick(expiry));
             let first = self.filed.iter().map(|(place, _)| place.due).min();
-            let is_first = self.pending_map.file(place);
+            let is_first = self.pending_map.enqueue(place);
             if first.is_none_or(|first| place.due < first) {
                 // The pending_map may know something earlier that is gone.
                 assert!(is_first || self.pending_map.first_due() <= place.due);
@@ -488,10 +488,10 @@ mod tests {
             pending_map.forward(Tick(now));
             let place = pending_map.place(Tick(expiry));
             assert!(place.due <= pending_map.first_due());
-            assert!(pending_map.file(place));
+            assert!(pending_map.enqueue(place));
             assert_eq!(pending_map.first_due(), place.due);
             if expiry < u64::MAX {
-                assert!(!pending_map.file(pending_map.place(Tick(expiry + 1_000))));
+                assert!(!pending_map.enqueue(pending_map.place(Tick(expiry + 1_000))));
             }
         }
     }
@@ -502,7 +502,7 @@ mod tests {
     fn what_is_filed_in_an_empty_wheel_is_before_what_the_wheel_claims() {
         let mut pending_map = PendingMap::<9>::new(Tick(2 * FAR));
         pending_map.settle(Tick(0));
-        assert!(pending_map.file(pending_map.place(Tick(u64::MAX))));
+        assert!(pending_map.enqueue(pending_map.place(Tick(u64::MAX))));
     }
 
     /// Spec C-1.7: an entry that is enqueued for "now" while slots fire is due later. Otherwise a callback that arms
@@ -672,7 +672,7 @@ mod tests {
 
         #[test]
         fn two_levels_behave_like_a_list(start in 0..1_u64 << 40, steps in steps()) {
-            // Few levels: nearly everything is beyond the range, and is filed again and again.
+            // Few levels: nearly everything is beyond the range, and is enqueued again and again.
             let steps = steps
                 .into_iter()
                 .map(|step| match step {

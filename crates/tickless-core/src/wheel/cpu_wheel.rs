@@ -192,7 +192,7 @@ impl CpuWheel {
     ///
     /// The timer was pushed out, or was beyond the range of the wheel, or is due again while its callback runs in
     /// another pass. In the last case passes check the timer once a tick.
-    pub(crate) fn refile_first_pending(&mut self, level: usize, now: Tick) {
+    pub(crate) fn requeue_first_pending(&mut self, level: usize, now: Tick) {
         let Some(mut bucketed) = self.buckets.open_first_pending(level) else {
             return;
         };
@@ -205,7 +205,7 @@ impl CpuWheel {
         let place = self.pending_map.place(if runs { now } else { expiry });
         let left = bucketed.move_to(place.slot.number());
         self.note_left(left);
-        self.note_filed(place);
+        self.note_enqueued(place);
     }
 
     /// Opens an entry of this wheel, whose base is locked.
@@ -228,7 +228,7 @@ impl CpuWheel {
 
     /// Enqueues a timer of this wheel, queued or idle, at `place`, which the pending map chose at its present clock.
     #[inline]
-    pub(crate) fn file(&mut self, entry: EntryRef<'_, Coarse>, place: DueSlot) -> Filed {
+    pub(crate) fn enqueue(&mut self, entry: EntryRef<'_, Coarse>, place: DueSlot) -> Filed {
         let number = place.slot.number();
         let mut bucketed = self.opened(entry);
         if bucketed.state().is_queued() {
@@ -237,14 +237,14 @@ impl CpuWheel {
         } else {
             bucketed.insert(number);
         }
-        self.note_filed(place)
+        self.note_enqueued(place)
     }
 
     #[inline]
-    pub(crate) fn note_filed(&mut self, place: DueSlot) -> Filed {
+    pub(crate) fn note_enqueued(&mut self, place: DueSlot) -> Filed {
         Filed {
             due: place.due,
-            is_first: self.pending_map.file(place),
+            is_first: self.pending_map.enqueue(place),
         }
     }
 

@@ -197,7 +197,7 @@ fn a_callback_may_be_queued_again_by_others_and_by_its_end() {
             put(&mut buckets, entry.as_ref().erase(), list);
         }
         assert_eq!(running.state().is_queued(), others);
-        let queued = running.refile(&mut buckets, 2, |head| *head += 1);
+        let queued = running.requeue_in(&mut buckets, 2, |head| *head += 1);
         assert_eq!(queued, !others);
         let mut opened = buckets.open(entry.as_ref().erase()).unwrap();
         assert_eq!(opened.list(), Some(list));
@@ -220,7 +220,7 @@ fn what_is_shut_while_it_runs_is_not_queued_by_its_end() {
     };
     buckets.open(entry.as_ref().erase()).unwrap().shut();
     assert!(entry.state().is_running() && entry.state().is_shut());
-    assert!(!running.refile(&mut buckets, 1, |_| ()));
+    assert!(!running.requeue_in(&mut buckets, 1, |_| ()));
     assert!(entry.state().is_idle() && entry.state().is_shut());
 }
 
@@ -249,7 +249,7 @@ fn entries_go_to_a_tree_and_back() {
     for (entry, key) in entries.iter().zip([30, 10]) {
         let bucketed = buckets.open(entry.as_ref().erase()).unwrap();
         assert_eq!(
-            bucketed.file_in(&mut tree, key, TieOrder::New),
+            bucketed.enqueue_in(&mut tree, key, TieOrder::New),
             (BucketState::Others, true)
         );
     }

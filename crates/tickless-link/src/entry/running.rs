@@ -9,7 +9,7 @@ use super::{EntryRef, Family, Queue, Raw, State};
 /// The claim on an entry whose callback executes.
 ///
 /// There is one for each running entry. Losing it would leave a dangling claim, so dropping it ends the process:
-/// finish it with [`stop`](Running::stop), [`restart`](Running::restart) or [`refile`](Running::refile).
+/// finish it with [`stop`](Running::stop), [`restart`](Running::restart) or [`requeue_in`](Running::requeue_in).
 #[must_use = "a running entry must be finished"]
 pub struct Running<F: Family> {
     pub(super) raw: NonNull<Raw<F>>,
@@ -33,7 +33,7 @@ impl<F: Family> Running<F> {
     }
 
     /// Returns the life cycle of the entry. A thread that holds the lock of its queue and finds it neither queued nor
-    /// shut can rely on the result that a [`restart`](Running::restart) or [`refile`](Running::refile) will have.
+    /// shut can rely on the result that a [`restart`](Running::restart) or [`requeue_in`](Running::requeue_in) will have.
     #[inline]
     #[must_use]
     pub fn state(&self) -> State {

@@ -199,7 +199,7 @@ impl Noting {
         result
     }
 
-    fn file(&self, queue: &mut FairQueue<u32>, noted: &mut Option<u32>) {
+    fn enqueue(&self, queue: &mut FairQueue<u32>, noted: &mut Option<u32>) {
         if let Some(task) = noted.take() {
             let filed = queue.enqueue(self.entity(task), task, RunTime::ZERO);
             assert!(filed.is_ok());
@@ -212,7 +212,7 @@ impl Noting {
             return None;
         }
         let task = self.with(|queue, noted| {
-            self.file(queue, noted);
+            self.enqueue(queue, noted);
             queue.pull(RunTime::ZERO)
         })?;
         let mut there = self.there.lock().unwrap();
@@ -234,7 +234,7 @@ impl Noting {
                 }
                 *noted = Some(task);
             }
-            self.file(queue, noted);
+            self.enqueue(queue, noted);
             assert!(queue.sleep(self.runs.as_ref(), now).is_ok());
             queue.pick(now)
         })

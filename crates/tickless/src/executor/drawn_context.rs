@@ -20,8 +20,8 @@ impl<'a> DrawnContext<'a> {
 }
 
 impl OwnWorker for DrawnContext<'_> {
-    fn schedule(&self, job: Job) {
-        Keeper::schedule(self.shared, job);
+    fn queue_woken(&self, job: Job) {
+        Keeper::queue_woken(self.shared, job);
     }
 
     fn sleep(&self, header: &OwnHeader, waker: &Waker) {

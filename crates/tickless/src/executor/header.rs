@@ -53,7 +53,7 @@ pub(crate) trait Keeper: Send + Sync {
     fn id(&self) -> u64;
 
     /// Queues a task that is new or was woken, from a thread that is no worker of this executor.
-    fn schedule(&self, job: Job);
+    fn queue_woken(&self, job: Job);
 
     /// Queues a job of the pool, which may block.
     fn push(&self, job: Job);

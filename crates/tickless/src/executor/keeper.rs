@@ -13,7 +13,7 @@ impl Keeper for Shared {
         self.id
     }
 
-    fn schedule(&self, job: Job) {
+    fn queue_woken(&self, job: Job) {
         if !self.is_here() {
             // It is the parent's.
             std::mem::forget(job);

@@ -23,7 +23,7 @@ use super::header::{Job, OwnHeader};
 /// The services of a worker for the tasks of its executor, called on the worker's own thread.
 pub(crate) trait OwnWorker {
     /// Queues a task that is new or was woken.
-    fn schedule(&self, job: Job);
+    fn queue_woken(&self, job: Job);
 
     /// Puts the task of `header` to sleep. The worker polls that task, which waits for something and did not yield. The
     /// waker of the task is `waker`.

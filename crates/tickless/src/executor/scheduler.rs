@@ -87,7 +87,7 @@ impl Scheduler {
     ///
     /// The clock is not read if no task runs that could be charged until now.
     pub(crate) fn arrive(&mut self, job: Job, now: impl FnOnce() -> Instant) -> Queued {
-        self.file_arrival();
+        self.enqueue_arrival();
         let at = if self.queue.fair.is_running() {
             now()
         } else {
@@ -102,23 +102,23 @@ impl Scheduler {
 
     /// Enqueues the task that arrived last, if it is not enqueued yet.
     #[inline]
-    fn file_arrival(&mut self) {
+    fn enqueue_arrival(&mut self) {
         if let Some(LifoSlot { job, at }) = self.queue.take_lifo() {
-            self.need_resched |= self.file(job, at);
+            self.need_resched |= self.enqueue(job, at);
         }
     }
 
     /// Enqueues the task that arrived last. Returns true if the running task should yield to that task or to another
     /// one that was enqueued.
     pub(crate) fn check_preempt(&mut self) -> bool {
-        self.file_arrival();
+        self.enqueue_arrival();
         std::mem::take(&mut self.need_resched)
     }
 
     /// Queues a task that is new, was woken, was moved from another worker, or yielded.
     pub(crate) fn wake(&mut self, job: Job, now: Instant) -> Queued {
-        self.file_arrival();
-        let preempts = self.file(job, now) | std::mem::take(&mut self.need_resched);
+        self.enqueue_arrival();
+        let preempts = self.enqueue(job, now) | std::mem::take(&mut self.need_resched);
         Queued {
             preempts,
             waiting: self.queue.waiting(),
@@ -126,7 +126,7 @@ impl Scheduler {
     }
 
     /// Queues a task. Returns true if the running task should yield.
-    fn file(&mut self, job: Job, now: Instant) -> bool {
+    fn enqueue(&mut self, job: Job, now: Instant) -> bool {
         let run_time = self.run_time(now);
         let preempts = self.queue.enqueue(job, run_time);
         preempts | self.tick.enqueued(&self.queue.fair, now)
@@ -134,7 +134,7 @@ impl Scheduler {
 
     /// Puts the running task to sleep, which waits for something; `entity` is the entity of that task.
     pub(crate) fn sleep(&mut self, entity: Pin<&Entity>, now: Instant) {
-        self.file_arrival();
+        self.enqueue_arrival();
         let run_time = self.run_time(now);
         // Refused for a task that gave its turn away, and was queued again.
         let _refused = self.queue.fair.sleep(entity, run_time);
@@ -186,7 +186,7 @@ impl Scheduler {
     /// Used if the worker has nothing to do between the two. Returns `None` if no task waits.
     #[inline(never)]
     pub(crate) fn sleep_and_pick(&mut self, entity: Pin<&Entity>, now: Instant) -> Option<Job> {
-        self.file_arrival();
+        self.enqueue_arrival();
         let run_time = self.run_time(now);
         // As in `sleep`.
         let _refused = self.queue.fair.sleep(entity, run_time);
@@ -234,7 +234,7 @@ impl Scheduler {
 
     /// Ends the account of the running task, which has finished.
     pub(crate) fn finish(&mut self, now: Instant) {
-        self.file_arrival();
+        self.enqueue_arrival();
         let run_time = self.run_time(now);
         self.queue.fair.retire(run_time);
     }
@@ -242,7 +242,7 @@ impl Scheduler {
     /// Returns the held task if it continues; else queues it.
     #[cold]
     fn go_on(&mut self, now: Instant) -> Option<Job> {
-        self.file_arrival();
+        self.enqueue_arrival();
         let job = self.queue.held.take()?;
         if self.tick.extends(self.clock.updated_at) {
             return Some(job);
@@ -286,21 +286,21 @@ impl Scheduler {
     fn pick_next(&mut self, now: Instant, run_time: RunTime) -> Option<Job> {
         let handed = self.hand_over(None, now);
         handed.or_else(|| {
-            self.file_arrival();
+            self.enqueue_arrival();
             self.queue.pick(run_time)
         })
     }
 
     /// Removes a waiting task, for a worker that has none.
     pub(crate) fn steal(&mut self, now: Instant) -> Option<Job> {
-        self.file_arrival();
+        self.enqueue_arrival();
         let run_time = self.run_time(now);
         self.queue.steal(run_time)
     }
 
     /// Returns the [standing](RunQueue::standing) of the tasks.
     pub(crate) fn standing(&mut self, now: Instant) -> Option<(Standing, bool)> {
-        self.file_arrival();
+        self.enqueue_arrival();
         let run_time = self.run_time(now);
         self.queue.standing(run_time)
     }

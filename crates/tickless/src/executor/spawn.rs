@@ -42,7 +42,7 @@ where
     let header = header(executor, home.unwrap_or(0), false, spec, location);
     let (job, task) = Builder::new()
         .metadata(header)
-        .spawn(|header| in_cell(header, future), schedule);
+        .spawn(|header| in_cell(header, future), queue_woken);
     begin(job, is_taken);
     JoinHandle::new(task)
 }
@@ -64,7 +64,7 @@ where
     let header = header(executor, worker, true, spec, location);
     let (job, task) = Builder::new()
         .metadata(header)
-        .spawn_local(|header| in_cell(header, future), schedule);
+        .spawn_local(|header| in_cell(header, future), queue_woken);
     begin(job, is_taken);
     JoinHandle::new(task)
 }
@@ -95,14 +95,14 @@ where
 /// Enqueues the task that a waker woke. The function captures nothing, so that `async-task` keeps neither a waker nor
 /// the cell alive for the call.
 #[inline]
-fn schedule(job: Job) {
+fn queue_woken(job: Job) {
     let executor = job.metadata().executor;
-    if let Err(job) = own::with(executor, job, |own, job| own.schedule(job)) {
-        with_keeper(job, |keeper, job| keeper.schedule(job));
+    if let Err(job) = own::with(executor, job, |own, job| own.queue_woken(job)) {
+        with_keeper(job, |keeper, job| keeper.queue_woken(job));
     }
 }
 
-/// Works as [`schedule`], for a job of the pool.
+/// Works as [`queue_woken`], for a job of the pool.
 fn push(job: Job) {
     with_keeper(job, |keeper, job| keeper.push(job));
 }
@@ -142,7 +142,7 @@ fn in_cell<F>(header: &Header, future: F) -> Polled<F> {
 
 fn begin(job: Job, is_taken: bool) {
     if is_taken {
-        schedule(job);
+        queue_woken(job);
     } else {
         discard(job);
     }

@@ -134,7 +134,7 @@ impl<'a> WorkerContext<'a> {
 
     /// Queues a task on another worker.
     #[inline(never)]
-    fn schedule_remote(&self, job: Job) {
+    fn queue_remote(&self, job: Job) {
         if let Some(job) = self.is_ours(job) {
             self.shared.push_remote(job.metadata().worker(), job);
         }
@@ -262,11 +262,11 @@ impl<'a> WorkerContext<'a> {
 }
 
 impl OwnWorker for WorkerContext<'_> {
-    fn schedule(&self, job: Job) {
+    fn queue_woken(&self, job: Job) {
         let header = job.metadata();
         let index = header.worker();
         if index != self.index {
-            self.schedule_remote(job);
+            self.queue_remote(job);
         } else if self.current.yields() && self.current.is_running(header.address()) {
             self.queue_again(job);
         } else {

@@ -205,7 +205,7 @@ impl<T: TimerQueue> SleepTimer<T> {
         let this = self.as_mut().project();
         let is_ahead = match this.timer.stage() {
             SleepState::Fresh => true,
-            // The upper bound: by that it is filed, if it is coarse. The lower one, which decides whether it is over,
+            // The upper bound: by that it is enqueued, if it is coarse. The lower one, which decides whether it is over,
             // is asked for if this does not say it.
             SleepState::Unmade => shown_now_upper() < *this.deadline,
             SleepState::Armed => return self.poll_armed(context),

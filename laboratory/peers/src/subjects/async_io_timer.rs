@@ -13,7 +13,7 @@ pub(crate) struct AsyncIo;
 impl SleepKind for AsyncIo {
     type Sleep = Timer;
     type Time = Instant;
-    type Place = ();
+    type Environment = ();
 
     fn within<R>(body: impl FnOnce(&()) -> R) -> R {
         body(&())

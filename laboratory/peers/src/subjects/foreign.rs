@@ -63,7 +63,7 @@ impl<L: Library> Drop for Foreign<L> {
 
 impl<L: Library> Subject for Foreign<L> {
     type Time = u64;
-    type Place = ();
+    type Environment = ();
 
     const FIRES: bool = L::FIRES;
 

@@ -16,15 +16,15 @@ use crate::subject::Subject;
 pub(crate) trait SleepKind: Sized {
     type Sleep: Future + Send + 'static;
     type Time: Copy;
-    type Place;
+    type Environment;
 
     /// True if a sleep that was reset waits only when it is polled again.
     const IS_POLLED_AGAIN: bool = false;
 
-    fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R;
+    fn within<R>(body: impl FnOnce(&Self::Environment) -> R) -> R;
     /// See [`Subject::serve`].
     #[inline]
-    fn serve(place: &Self::Place) {
+    fn serve(place: &Self::Environment) {
         let _has_no_duties = place;
     }
     fn now() -> Self::Time;
@@ -35,7 +35,7 @@ pub(crate) trait SleepKind: Sized {
     fn is_over(sleep: &Self::Sleep) -> bool;
 
     /// Waits until a timer may have fired.
-    fn wait(place: &Self::Place) {
+    fn wait(place: &Self::Environment) {
         let _unused = place;
         std::thread::sleep(A_LITTLE);
     }
@@ -71,20 +71,20 @@ pub(crate) struct Futures<K: SleepKind> {
 
 impl<K: SleepKind> Subject for Futures<K> {
     type Time = K::Time;
-    type Place = K::Place;
+    type Environment = K::Environment;
 
     const IS_FUTURE: bool = true;
 
-    fn within<R>(body: impl FnOnce(&Self::Place) -> R) -> R {
+    fn within<R>(body: impl FnOnce(&Self::Environment) -> R) -> R {
         K::within(body)
     }
 
     #[inline]
-    fn serve(place: &Self::Place) {
+    fn serve(place: &Self::Environment) {
         K::serve(place);
     }
 
-    fn new(_place: &Self::Place, slots: usize, counts: bool) -> Self {
+    fn new(_place: &Self::Environment, slots: usize, counts: bool) -> Self {
         let woken = counts.then(Arc::<Count>::default);
         Self {
             slots: Slots::new(slots, || None),
@@ -152,7 +152,7 @@ impl<K: SleepKind> Subject for Futures<K> {
         sleep.as_ref().is_some_and(|sleep| !K::is_over(sleep))
     }
 
-    fn fire(&mut self, place: &Self::Place) -> u64 {
+    fn fire(&mut self, place: &Self::Environment) -> u64 {
         K::wait(place);
         // Relaxed: as in `wake_by_ref`.
         { self.woken.as_ref() }.map_or(0, |woken| woken.0.load(Ordering::Relaxed))

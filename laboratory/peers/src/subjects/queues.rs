@@ -234,7 +234,7 @@ macro_rules! delay_queue {
 
         impl Subject for $name {
             type Time = $instant;
-            type Place = ();
+            type Environment = ();
 
             fn within<R>(body: impl FnOnce(&()) -> R) -> R {
                 $within(|| body(&()))

@@ -83,7 +83,7 @@ macro_rules! sleep_of {
 /// Implements the part that all subjects on a worker share.
 macro_rules! on_a_worker {
     () => {
-        type Place = Worker;
+        type Environment = Worker;
 
         fn within<R>(body: impl FnOnce(&Worker) -> R) -> R {
             as_worker(body)
@@ -119,7 +119,7 @@ pub(crate) struct OnThread;
 
 impl SleepKind for OnThread {
     sleep_of!(Sleep, sleep_until);
-    type Place = ();
+    type Environment = ();
 
     fn within<R>(body: impl FnOnce(&()) -> R) -> R {
         body(&())

@@ -32,7 +32,7 @@ macro_rules! sleep_of_tokio {
     () => {
         type Sleep = Sleep;
         type Time = Instant;
-        type Place = ();
+        type Environment = ();
 
         #[inline]
         fn now() -> Instant {

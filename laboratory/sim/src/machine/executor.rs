@@ -566,7 +566,7 @@ fn put_off(machine: &mut Machine, cpu: u32) {
 
 /// Picks the next task of `cpu`, which executes, if a task waits.
 fn pick(machine: &mut Machine, cpu: u32) -> Option<TaskId> {
-    machine.file_woken(cpu);
+    machine.enqueue_woken(cpu);
     machine.check_slice(cpu);
     if machine.cpus[cpu as usize].precise.is_some() {
         let owes = machine.host().local(cpu).owes_rearm.take();

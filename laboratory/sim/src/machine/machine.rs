@@ -319,7 +319,7 @@ impl Machine {
     }
 
     /// Enqueues the tasks that other CPUs woke on `cpu`, which executes.
-    pub(super) fn file_woken(&mut self, cpu: u32) {
+    pub(super) fn enqueue_woken(&mut self, cpu: u32) {
         loop {
             let precise = self.cpus[cpu as usize].precise.as_mut();
             let Some(task) = precise.and_then(|precise| precise.woken.pop()) else {
@@ -527,7 +527,7 @@ impl Machine {
 
     /// Notes a task that waits on `cpu`, which executes.
     pub(super) fn task_waits(&mut self, cpu: u32) {
-        self.file_woken(cpu);
+        self.enqueue_woken(cpu);
         self.enqueued(cpu);
         let length = self.slice_of_current(cpu);
         if let (Some(slice), Some(length)) = (&self.cpus[cpu as usize].slice, length) {

@@ -141,7 +141,7 @@ impl Fifo {
         }
     }
 
-    fn file(&mut self, task: TaskId, priority: u8, preempted: bool) {
+    fn enqueue(&mut self, task: TaskId, priority: u8, preempted: bool) {
         // Sorted upwards: a task that is taken before the new one stands behind it.
         let is_below = |other: u8| other < priority || (preempted && other == priority);
         let place = self.waiting.partition_point(|(other, _)| is_below(*other));
@@ -155,7 +155,7 @@ impl Fifo {
 
 impl RunQueue for Fifo {
     fn put(&mut self, id: TaskId, task: &Task, preempted: bool, _now: RunTime) -> bool {
-        self.file(id, task.priority, preempted);
+        self.enqueue(id, task.priority, preempted);
         false
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn the_highest_priority_comes_first_and_then_the_longest_wait() {
         let mut queue = Fifo::new(None);
         for (task, priority) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 0)] {
-            queue.file(task, priority, false);
+            queue.enqueue(task, priority, false);
         }
         assert!(queue.preempts(1) && !queue.preempts(2));
         let order: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
@@ -198,9 +198,9 @@ mod tests {
     #[test]
     fn a_preempted_task_goes_on_first() {
         let mut queue = Fifo::new(None);
-        queue.file(0, 1, false);
-        queue.file(1, 1, true);
-        queue.file(2, 2, false);
+        queue.enqueue(0, 1, false);
+        queue.enqueue(1, 1, true);
+        queue.enqueue(2, 2, false);
         let order: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
         assert_eq!(order, [2, 1, 0]);
     }
@@ -210,13 +210,13 @@ mod tests {
         let length = Picos::from_millis(3);
         let mut queue = Fifo::new(Some(length));
         assert_eq!(queue.slice(1), None, "alone");
-        queue.file(0, 1, false);
+        queue.enqueue(0, 1, false);
         assert_eq!(
             [0, 1, 2].map(|one| queue.slice(one)),
             [None, Some(length), None]
         );
         let mut endless = Fifo::new(None);
-        endless.file(0, 1, false);
+        endless.enqueue(0, 1, false);
         assert_eq!(endless.slice(1), None);
     }
 }

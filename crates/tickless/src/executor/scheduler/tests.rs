@@ -111,7 +111,7 @@ fn a_task_that_is_more_urgent_asks_once() {
     let _queued = scheduler.arrive(job("short", 200), || at(20));
     assert!(scheduler.check_preempt());
     assert!(!scheduler.check_preempt(), "it was asked");
-    // Another thread that looked at the queue before has filed it.
+    // Another thread that looked at the queue before has enqueued it.
     let _queued = scheduler.arrive(job("shorter", 100), || at(30));
     let _queued = scheduler.wake(job("from afar", 3_000), at(30));
     let _queued = scheduler.arrive(job("shortest", 50), || at(30));

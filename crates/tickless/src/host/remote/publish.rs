@@ -26,7 +26,7 @@ pub(super) fn grace(base: &ThreadBase) -> Option<Instant> {
 pub(crate) fn publish_earlier(now: Tick) {
     with_thread(|thread| {
         let Some(own) = thread.base() else {
-            // Filed with the expiry thread.
+            // Enqueued with the expiry thread.
             wake::wake_for_kicks();
             return;
         };
