@@ -24,7 +24,7 @@ use tickless::{StartError, Worker, coarse};
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[track_caller]
-fn assert_told(use_timer: impl FnOnce()) {
+fn assert_told(use_timer: impl FnMut()) {
     let told = panic_of(use_timer).message;
     assert!(
         told.contains("cannot start its background thread"),

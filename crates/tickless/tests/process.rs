@@ -442,8 +442,8 @@ fn forks_meet_other_threads_in_the_middle_of_everything() {
 #[test]
 fn a_child_that_panics_fails_the_test() {
     in_own_process("a_child_that_panics_fails_the_test", || {
-        let child = fork(|| panic!("on purpose"));
-        panic_of(|| child.join());
+        let mut child = Some(fork(|| panic!("on purpose")));
+        panic_of(|| child.take().expect("one is there").join());
     });
 }
 

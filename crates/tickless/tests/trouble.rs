@@ -187,7 +187,8 @@ fn a_waker_that_panics_when_a_sleep_is_dropped_leaves_the_timers_intact() {
     let waker = Waker::from(Arc::new(Panics(Bomb)));
     assert!(poll_with(dropped.as_mut(), &waker).is_pending());
     drop(waker);
-    let panicked = support::panic_of(|| drop(dropped));
+    let mut dropped = Some(dropped);
+    let panicked = support::panic_of(|| drop(dropped.take()));
     assert_eq!(panicked.message, "a bomb");
     block_on(sleep(us(200)));
 }

@@ -255,7 +255,7 @@ fn dump_state(report: &CpuReport, out: &mut dyn Write) -> fmt::Result {
     writeln!(out, "  .coarse_arms    : {}", stats.coarse_arms)?;
     writeln!(out, "  .coarse_in_slot : {}", stats.coarse_in_slot)?;
     writeln!(out, "  .coarse_expired : {}", stats.coarse_expired)?;
-    writeln!(out, "  .coarse_requeued : {}", stats.coarse_requeued)?;
+    writeln!(out, "  .coarse_requeued: {}", stats.coarse_requeued)?;
     writeln!(out, "  .coarse_cancels : {}", stats.coarse_cancelled)?;
     writeln!(out, "  .wheels_sleep   : {}", u8::from(report.wheels_sleep))
 }

@@ -367,9 +367,10 @@ pub(crate) fn message_of(body: impl FnOnce()) -> String {
 
 static LAST_PANIC: Mutex<Vec<(thread::ThreadId, Panicked)>> = Mutex::new(Vec::new());
 
-/// Runs `body`, which must panic on this thread.
+/// Runs `body`, which must panic on this thread, once; more often if the hook does not see it, because another test
+/// attaches a runtime, which changes hooks.
 #[track_caller]
-pub(crate) fn panic_of(body: impl FnOnce()) -> Panicked {
+pub(crate) fn panic_of(mut body: impl FnMut()) -> Panicked {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -386,17 +387,17 @@ pub(crate) fn panic_of(body: impl FnOnce()) -> Panicked {
             before(info);
         }));
     });
-    assert!(
-        catch_unwind(AssertUnwindSafe(body)).is_err(),
-        "it does not panic"
-    );
-    let mut all = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
     let own = thread::current().id();
-    let last = all
-        .iter()
-        .rposition(|(thread, _)| *thread == own)
-        .expect("the hook saw it");
-    all.swap_remove(last).1
+    let seen = (0..100).find_map(|_| {
+        assert!(
+            catch_unwind(AssertUnwindSafe(&mut body)).is_err(),
+            "it does not panic"
+        );
+        let mut all = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = all.iter().rposition(|(thread, _)| *thread == own)?;
+        Some(all.swap_remove(last).1)
+    });
+    seen.expect("the hook saw it")
 }
 
 /// Refuses to compile if the type is [`Unpin`].
