@@ -1,7 +1,7 @@
 //! The measurement of the number of instructions that an operation executes. The load and the speed of
 //! the machine hardly change this number.
 //!
-//! Valgrind's `callgrind` executes this command again for each operation and counts only within [`counted`], so that
+//! Valgrind's `callgrind` executes this command again for each operation and counts only within `counted`, so that
 //! the figure excludes the creation and the end of the timers that an operation needs. The count is dumped after each
 //! round, and the figure is the median of the rounds. The median is needed because in valgrind a program runs fifty
 //! times slower: every tenth operation reads the kernel's clock there, but only every thousandth natively. For tasks
