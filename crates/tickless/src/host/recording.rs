@@ -234,19 +234,17 @@ pub(super) fn watch(time: Instant, event: &Event, tick: u64) {
         CALLBACK_MAX.load(Ordering::Relaxed),
     );
     let nanos = |amount: i64| Duration::from_nanos(amount.max(0).unsigned_abs());
+    let begins = |timer, late: Duration| {
+        BEGAN.set(Some((time, timer)));
+        (late.as_nanos() > u128::from(late_max)).then_some(Breach::Late(late))
+    };
     let breach = match *event {
         Event::ExpireEntry {
             timer, now, hard, ..
-        } => {
-            BEGAN.set(Some((time, timer)));
-            let late = nanos(now.saturating_sub(hard));
-            (late.as_nanos() > u128::from(late_max)).then_some(Breach::Late(late))
-        }
+        } => begins(timer, nanos(now.saturating_sub(hard))),
         Event::WheelExpire { timer, timeout, .. } => {
-            BEGAN.set(Some((time, timer)));
             let ticks = timeout.now.0.saturating_sub(timeout.due.0);
-            let late = Duration::from_nanos(ticks.saturating_mul(tick));
-            (late.as_nanos() > u128::from(late_max)).then_some(Breach::Late(late))
+            begins(timer, Duration::from_nanos(ticks.saturating_mul(tick)))
         }
         Event::ExpireExit { timer } => {
             let began = BEGAN.take().filter(|(_, began)| *began == timer);
