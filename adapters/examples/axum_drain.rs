@@ -75,7 +75,7 @@ async fn serve(listener: TcpListener, mut end: oneshot::Receiver<()>) -> io::Res
             }
         });
     }
-    // No new ones, and those that are there end behind what they are doing.
+    // No new ones, and those that are there end after what they are doing.
     drop(listener);
     Ok(timeout(DRAIN, graceful.shutdown()).await.is_ok())
 }

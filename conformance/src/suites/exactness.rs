@@ -115,7 +115,7 @@ impl<H: Host> Quiet<H> {
         let most = if Rig::<H>::DEFERRED_REARM { 1 } else { 2 };
         assert!(
             after.device_writes - before.device_writes <= most,
-            "INV-12: an interrupt and the scheduler behind it"
+            "INV-12: an interrupt and the scheduler after it"
         );
         assert_eq!(after.hangs, 0, "nothing takes long here");
     }

@@ -108,7 +108,7 @@ impl<H: Host> Exact<H> {
             let Some(turn) = turn else { continue };
             assert!(
                 last < (deadline, turn),
-                "{context}: timer {number} with {:?} fired behind {last:?}",
+                "{context}: timer {number} with {:?} fired after {last:?}",
                 (deadline, turn)
             );
             pairs += usize::from(last.0 == deadline);

@@ -17,7 +17,7 @@ const AHEAD: Span = Span::from_millis(10);
 /// of the counter at the entry.
 const ENTRY_LATENESS: core::ops::RangeInclusive<i32> = 1..=2;
 
-// Relaxed throughout: one processor, and what a callback notes is read behind its interrupt.
+// Relaxed throughout: one processor, and what a callback notes is read after its interrupt.
 
 /// A count that a callback writes. It needs no atomic exchange, an instruction that some processors do not have.
 struct Count(AtomicU32);

@@ -41,7 +41,7 @@ typedef uint64_t tickless_timer_id;
  * settime:    arms the timer, or disarms it if it_value is zero. With
  *             TIMER_ABSTIME for a time of the clock, that follows if the clock
  *             is set. A relative time does not follow. -EINVAL: a negative
- *             time, or nanoseconds that are no part of a second. Behind it no
+ *             time, or nanoseconds that are no part of a second. After it no
  *             notification of the former time is sent; a signal that is pending
  *             is taken back as the kernel does so: Linux 6.18 does.
  * gettime:    the time that is left, relative also if the timer was armed for

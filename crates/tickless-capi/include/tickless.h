@@ -138,12 +138,12 @@ int tickless_worker_unpark(struct tickless_worker *worker);
  * start_at:    for a time of the timer's clock; one that is over is due at once.
  * restart:     the delay of the last start, from now. -EINVAL if there is none.
  * forward:     starts again for the next time ahead that is a whole number of
- *              intervals behind the last one, and writes how many times were
+ *              intervals after the last one, and writes how many times were
  *              missed, unless `passed` is null: what a periodic callback calls.
  *              -EBUSY while pending; -EINVAL for an interval of zero.
  * cancel:      returns 1 if the timer was pending, 0 if not.
  * try_cancel:  as cancel. -EBUSY inside of the timer's own callback.
- * cancel_sync: as cancel. -EDEADLK inside of the timer's own callback. Behind
+ * cancel_sync: as cancel. -EDEADLK inside of the timer's own callback. After
  *              it the callback does not run. Other threads get -EPERM.
  * pending:     1 if its callback is to be called.
  * expires:     when it fires, or was to fire last.

@@ -2,7 +2,7 @@
 //!
 //! A thread that is about to notify sets a flag and then reads the record. `settime` replaces the record and then reads
 //! the flag. Each side has a sequentially consistent fence between its two steps, so at least one side sees the other:
-//! the thread sees the new record, or `settime` sees the flag and enters the handshake itself, behind the thread. After
+//! the thread sees the new record, or `settime` sees the flag and enters the handshake itself, after the thread. After
 //! a `settime` has returned, no notification of the former record is sent. Without the flag, `settime` does not have to
 //! enter: this would need a lock, and signals blocked.
 //!

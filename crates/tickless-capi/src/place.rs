@@ -332,7 +332,7 @@ impl ThreadPlace {
         let (callback, pointer, argument) = structure.call();
         self.running.set(first);
         drop(at_work);
-        // The structure may be gone behind this.
+        // The structure may be gone after this.
         // SAFETY: the caller of the initialisation promised that it can be called with these two.
         unsafe { callback(pointer, argument) };
         self.running.set(ptr::null());

@@ -290,7 +290,7 @@ fn run_in_valgrind(program: &Path) {
     let leaks = if loses { "no" } else { "full" };
     run(Command::new("valgrind")
         .args(["--error-exitcode=9", "--quiet", "--fair-sched=yes"])
-        // `handlers.c` goes on behind a fault of memory: the registers have to be right there.
+        // `handlers.c` goes on after a fault of memory: the registers have to be right there.
         .arg("--vex-iropt-register-updates=allregs-at-mem-access")
         .args([
             "--show-leak-kinds=definite",

@@ -256,7 +256,7 @@ impl<F: Family, const LEVELS: usize> BucketArray<F, LEVELS> {
     where
         M: Member<F> + Send + 'static,
     {
-        // Asked before, and not by a panic behind it, which would need to have saved what it would have to drop.
+        // Asked before, and not by a panic after it, which would need to have saved what it would have to drop.
         if list >= LEVELS * BUCKETS || !entry.as_mut().enter(self) {
             return false;
         }

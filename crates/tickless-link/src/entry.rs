@@ -676,7 +676,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
         if !self.owner.adopt(id) {
             return false;
         }
-        // Behind the claim of the owner word: that a queue has let go of the word does not say that it has made its
+        // After the claim of the owner word: that a queue has let go of the word does not say that it has made its
         // last access, the store that makes the state idle. Before the claim another adopter could come between.
         if self.state().is_idle() {
             return true;
@@ -814,7 +814,7 @@ impl<'a, F: Family> EntryRef<'a, F> {
     #[inline]
     pub(crate) unsafe fn take(self, place: &mut F::Token) {
         let entry = self.raw.cast::<WithToken<F>>();
-        // SAFETY: this pointer stems from `Entry::erase`, and so covers the whole entry, which is alive. Behind its raw
+        // SAFETY: this pointer stems from `Entry::erase`, and so covers the whole entry, which is alive. After its raw
         // part that has its guarded data, which is a token by contract: both are `repr(C)`.
         let token = unsafe { &raw const (*entry.as_ptr()).token };
         // SAFETY: as above, and the owning queue is held mutably by contract (Owner Key Invariant).

@@ -203,7 +203,7 @@ impl OwnerWord {
     /// Gives an entry that was never bound to the queue `id`; `false` when another thread was first.
     #[inline]
     pub(crate) fn bind(&self, id: QueueId) -> bool {
-        // AcqRel: the winner publishes nothing yet, but orders its later writes behind the claim; the loser's read is
+        // AcqRel: the winner publishes nothing yet, but orders its later writes after the claim; the loser's read is
         // repeated through `load`. Failure needs no order.
         self.0
             .compare_exchange(UNBOUND, id.0, Ordering::AcqRel, Ordering::Relaxed)

@@ -97,7 +97,7 @@ impl<const N: usize> LatchCell<N> {
             self.flip();
             between();
             for (target, word) in copy.iter().zip(words) {
-                // Relaxed: the fence in `flip` stands before it, the Release of the next `flip` behind it.
+                // Relaxed: the fence in `flip` stands before it, the Release of the next `flip` after it.
                 target.store(word, Ordering::Relaxed);
                 between();
             }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     /// B38, B51: a reader on top of the writer, at each of its stores, waits for nothing and gets a whole record, and
-    /// no older one behind a newer one.
+    /// no older one after a newer one.
     #[test]
     fn b38_a_reader_on_top_of_the_writer_gets_a_whole_record() {
         let (cell, mut writer) = LatchCell::new([0, 0, 0]);

@@ -269,7 +269,7 @@ impl Recording {
         trace.entries = collect(self.first, end);
         let drawn = end - self.first - 1;
         trace.lost = drawn - trace.entries.len() as u64;
-        // Behind the last event: a group and its place in the tree stay what they are once they exist.
+        // After the last event: a group and its place in the tree stay what they are once they exist.
         for tree in reactors::all_trees().filter(|_| trace.options.hierarchy) {
             let number = tree.host().purpose.number();
             tree.for_each_setting(|setting| trace.settings.push((number, setting)));
@@ -310,7 +310,7 @@ fn collect(first: u64, end: u64) -> Vec<Entry> {
             base.local().ring.drain(first, &mut entries);
         }
         entries.retain(|entry| entry.number < end);
-        // Events are numbered from behind the number of the recording itself.
+        // Events are numbered from after the number of the recording itself.
         if entries.len() as u64 + recording::lost() >= end - first - 1 {
             break;
         }

@@ -647,7 +647,7 @@ fn an_interval_with_suspended_time_goes_on_while_the_machine_sleeps() {
     set(all(nanos(5) / 2));
     assert_eq!(block_on(interval.tick()), start + HOUR);
     assert_eq!(interval.missed_ticks(), 1);
-    // Delayed: an hour behind the one that was taken late.
+    // Delayed: an hour after the one that was taken late.
     assert!(poll_idly(pin!(interval.tick())).is_pending());
     set(all(nanos(3) + SEC));
     assert!(poll_idly(pin!(interval.tick())).is_pending());

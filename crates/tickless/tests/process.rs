@@ -256,7 +256,7 @@ fn the_descriptors_of_event_loops_are_two_after_a_fork() {
             fork(|| {
                 near.as_mut().reset(time::Instant::now() + us(100));
                 fires(near.as_mut());
-                // Behind what is armed in the parent.
+                // After what is armed in the parent.
                 near.as_mut().reset(time::Instant::now() + HOUR);
                 drop(driver.take());
                 use_timers();

@@ -202,7 +202,7 @@ fn access(line: &[u8]) -> Option<(u8, u64)> {
     matches!(kind, b'L' | b'S' | b'M').then_some((kind, address))
 }
 
-/// Returns the three numbers that the process printed behind `what`.
+/// Returns the three numbers that the process printed after `what`.
 fn said(what: &str, line: &[u8]) -> Option<[u64; 3]> {
     let text = std::str::from_utf8(line).ok()?;
     let numbers = text.trim_end().strip_prefix(what)?.split(' ');

@@ -64,7 +64,7 @@ fn each_timer_is_there_from_its_start_to_its_end() {
     assert!(count(&lines, "hrtimer_rearm") >= 1, "{lines:#?}");
 }
 
-/// Two workers rest most of the time. The recording begins behind the arrival of one of them.
+/// Two workers rest most of the time. The recording begins after the arrival of one of them.
 #[test]
 fn who_looks_after_the_timers_of_whom_is_there() {
     let _alone = alone();

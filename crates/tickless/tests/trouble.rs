@@ -215,7 +215,7 @@ fn a_callback_that_blocks_on_a_timer_panics_and_the_others_go_on() {
             }));
             let start = Instant::now();
             let _ = blocking.as_ref().start(Start::after(Span::ZERO));
-            // Behind it.
+            // After it.
             match &worker {
                 Some(worker) => worker.block_on(sleep(ms(2))),
                 None => block_on(sleep(ms(2))),

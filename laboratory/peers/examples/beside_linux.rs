@@ -413,7 +413,7 @@ impl Ring {
         self.is_asked.notify_one();
     }
 
-    /// Submits what the tasks asked for: it is polled behind those that were woken with it.
+    /// Submits what the tasks asked for: it is polled after those that were woken with it.
     async fn submit(self: Arc<Self>) -> Result<(), Error> {
         loop {
             self.is_asked.notified().await;

@@ -174,7 +174,7 @@ fn killer(step: &Step, report: &str, message: &str) -> String {
     let passed = lines().rev().find_map(|line| line.strip_prefix("passed: "));
     match (step.test, passed) {
         (Some(test), _) => format!("{test}: {end}"),
-        (None, Some(passed)) => format!("{end}, behind {passed}"),
+        (None, Some(passed)) => format!("{end}, after {passed}"),
         (None, None) => end.to_owned(),
     }
 }

@@ -72,7 +72,7 @@ fn behind_a_settime_no_notification_of_the_former_record_is_sent() {
     });
 }
 
-/// The service arms a timer of the kernel for a record, and `settime` replaces that record. Behind `settime` the timer
+/// The service arms a timer of the kernel for a record, and `settime` replaces that record. After `settime` the timer
 /// is not armed.
 #[test]
 fn behind_a_settime_no_timer_of_the_kernel_has_the_former_record() {

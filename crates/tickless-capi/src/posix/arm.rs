@@ -120,7 +120,7 @@ impl Arms {
             // Acquire: pairs with the publication; the record was filled before.
             let current = self.current.load(Ordering::Acquire);
             let arm = self.read(current);
-            // Acquire: a value of the next use of the record comes with the release fence of its writer, behind which
+            // Acquire: a value of the next use of the record comes with the release fence of its writer, after which
             // the word below differs.
             fence(Ordering::Acquire);
             // Relaxed: ordered by the fence.

@@ -52,7 +52,7 @@ fn find(id: TimerId) -> Result<Found, Errno> {
 
 impl Found {
     fn is_alive(&self) -> bool {
-        // Acquire: pairs with `create`. The word of the records changes when a timer is deleted, and is compared behind
+        // Acquire: pairs with `create`. The word of the records changes when a timer is deleted, and is compared after
         // this.
         self.generation != 0 && self.slot.generation.load(Ordering::Acquire) == self.generation
     }
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn tickless_timer_gettime(
 pub extern "C" fn tickless_timer_getoverrun(id: TimerId) -> c_int {
     answer(|| {
         let slot = find(id)?.slot;
-        // Relaxed, both: a handler or a function asks, which comes behind what it asks for.
+        // Relaxed, both: a handler or a function asks, which comes after what it asks for.
         let kernel = slot.kernel.load(Ordering::Relaxed);
         if kernel >= 0 {
             return Ok(system::overrun(kernel));

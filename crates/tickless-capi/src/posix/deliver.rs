@@ -150,7 +150,7 @@ impl Delivery {
             self.forget(slot);
             match SignalTimer::new(arm.clock, &slot.signal()) {
                 Ok(timer) => {
-                    // Relaxed: a handler that asks for the overrun comes behind the signal.
+                    // Relaxed: a handler that asks for the overrun comes after the signal.
                     slot.kernel.store(timer.id(), Ordering::Relaxed);
                     self.timer = Some(timer);
                 }
@@ -188,7 +188,7 @@ impl Delivery {
         let now = shown_by_kernel(arm.clock);
         let owed = arm.expirations(now).saturating_sub(self.counted);
         if owed > 0 {
-            // Relaxed: the function of a thread reads it, which starts behind this.
+            // Relaxed: the function of a thread reads it, which starts after this.
             slot.overrun
                 .store(tagged(owed - 1, version), Ordering::Relaxed);
             if slot.how() == How::Descriptor {

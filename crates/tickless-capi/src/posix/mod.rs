@@ -10,7 +10,7 @@
 //!   not be called in signal handlers.
 //! - Only the service thread enqueues timers. It blocks all signals and calls no code of the user.
 //! - **Delivery** (`crate::handshake`): all that notifies of a slot's expirations reads the record inside the slot's
-//!   handshake, and `settime` enters it behind those that may notify of the former record. So no signal of the former
+//!   handshake, and `settime` enters it after those that may notify of the former record. So no signal of the former
 //!   record is sent after a `settime`.
 //! - A slot is free as soon as its timer is deleted. A stale entry of it in the inbox or the queue means only that the
 //!   service looks at the record of the slot, whichever timer has it.

@@ -53,7 +53,7 @@ pub(super) fn service() -> Result<&'static Service, Errno> {
         if let Some(service) = running() {
             return Ok(service);
         }
-        // Acquire and release: those who start it come one behind another.
+        // Acquire and release: those who start it come one after another.
         if IS_STARTING
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
@@ -215,7 +215,7 @@ impl Thread {
         }
     }
 
-    /// Calls `deliver::serve` for the slots that are due, one directly behind another, and only then enqueues those
+    /// Calls `deliver::serve` for the slots that are due, one directly after another, and only then enqueues those
     /// that need another call.
     fn serve(&mut self, due: &[u32]) {
         let table = &self.service.table;

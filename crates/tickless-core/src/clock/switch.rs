@@ -75,8 +75,8 @@ impl Guard {
     /// Returns true if the inlined read may be used for the record that is copied next.
     #[inline(always)]
     fn is_on(&self) -> bool {
-        // Relaxed: the copy of the record that follows has an acquire fence behind its loads and looks at the sequence
-        // again behind that. The fence pairs with the Release of `switch` that turns the guard on: the sequence is then
+        // Relaxed: the copy of the record that follows has an acquire fence after its loads and looks at the sequence
+        // again after that. The fence pairs with the Release of `switch` that turns the guard on: the sequence is then
         // that of the publication that made this right, or of a later one, and an older copy is taken again. A later
         // one for which it is wrong is published only when this reading is over (`see_off`).
         self.mode.load(Ordering::Relaxed) == ON
@@ -88,7 +88,7 @@ impl Guard {
         steps.see_off();
         let is_installed = steps.install();
         if steps.may_inline() {
-            // Release: pairs with the fence of a reader's copy behind `is_on`; the publication stands before it. (The
+            // Release: pairs with the fence of a reader's copy after `is_on`; the publication stands before it. (The
             // fence inside of a publication would order it as well, but that is the business of the record.)
             self.mode.store(ON, Ordering::Release);
         }

@@ -83,13 +83,13 @@ impl<'a, P: Platform> Runner<'a, P> {
                 {
                     let due = due_of_fired(&mut held, index, &fired);
                     held = self.run_fired(held, index, (fired, due, base_now, false));
-                    // Behind a callback comes another one, as a rule.
+                    // After a callback comes another one, as a rule.
                     held = self.call_run(held, index, base_now);
                     continue;
                 }
                 let is_due = first_is_due(&mut held, index, base_now);
                 let is_spent = self.fired >= self.budget();
-                // A task may wait for the end of a callback behind it, which must not count as begun before.
+                // A task may wait for the end of a callback after it, which must not count as begun before.
                 let waits = || {
                     let tree = &held.state.queues[index].tree;
                     !is_due || is_spent || woken.is_full() || !tree.first_is_taken()

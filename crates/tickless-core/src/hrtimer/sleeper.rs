@@ -212,7 +212,7 @@ impl<C: ClockId> TimerQueue<C> for Sleeper<C> {
         let Some(mut held) = BaseGuard::try_lock_fast(timers, me) else {
             return false;
         };
-        // Behind the stores of the lock: before them, the compiler makes one question of this and the others.
+        // After the stores of the lock: before them, the compiler makes one question of this and the others.
         let times = (Deadline::plain(earliest), Deadline::plain(latest));
         let (Some(earliest), Some(latest)) = times else {
             return false;

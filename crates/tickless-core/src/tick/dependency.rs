@@ -66,7 +66,7 @@ impl Dependencies {
     /// so that the CPU checks again. Clearing needs no kick.
     #[must_use = "the CPUs that are concerned have to be kicked"]
     pub fn set(&self, dependency: Dependency) -> bool {
-        // AcqRel: pairs with the Acquire in `first`. The kick comes behind it, and a CPU that takes a kick clears its
+        // AcqRel: pairs with the Acquire in `first`. The kick comes after it, and a CPU that takes a kick clears its
         // note before it looks here, so that a kick that finds one under way is not lost (R44).
         self.0.fetch_or(dependency.bit(), Ordering::AcqRel) == 0
     }

@@ -77,8 +77,8 @@ impl ExpiryTick {
 
     #[inline]
     pub(crate) fn get(&self) -> Tick {
-        // Relaxed: under the lock, which orders it, it is exact. Without, it is read behind the state of the timer (an
-        // Acquire), which orders it behind the arming that queued it; a later one may not be seen yet, and then counts
+        // Relaxed: under the lock, which orders it, it is exact. Without, it is read after the state of the timer (an
+        // Acquire), which orders it after the arming that queued it; a later one may not be seen yet, and then counts
         // as later. Nothing else is reached through it.
         Tick(self.0.load(Ordering::Relaxed))
     }

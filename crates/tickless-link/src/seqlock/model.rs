@@ -44,7 +44,7 @@ fn what_is_sampled_is_not_newer_than_the_record() {
                 assert_eq!(left, right);
                 assert!(
                     left >= counter,
-                    "the record before, and what came behind it"
+                    "the record before, and what came after it"
                 );
             })
         };

@@ -194,7 +194,7 @@ fn what_was_used_beyond_the_runtime_is_paid_by_those_that_slept_too() {
 
 #[test]
 fn a_host_that_comes_late_to_replenish_forgives_no_debt() {
-    // In the second period that pays, in the one after it, and behind that; with a deadline at its end and before it.
+    // In the second period that pays, in the one after it, and after that; with a deadline at its end and before it.
     for (deadline, comes, left) in [
         (10, 20, 1),
         (10, 29, 1),

@@ -503,7 +503,7 @@ where
     F: FnMut(SystemTime) -> SystemTime,
 {
     watch_clocks();
-    // Before the clock is read: a set behind it is found.
+    // Before the clock is read: a set after it is found.
     let mut timer = ClockTimer::new(Instant::LATEST, Waits::ForSets);
     let deadline = next(now());
     timer.aim(to_instant(deadline));
@@ -543,7 +543,7 @@ impl<F: FnMut(SystemTime) -> SystemTime> Future for SleepNext<F> {
             match ready!(this.timer.as_mut().poll(context)) {
                 Found::Due => return Poll::Ready(*this.deadline),
                 Found::Set => {
-                    // Before the clock is read: a set behind it is found.
+                    // Before the clock is read: a set after it is found.
                     this.timer.as_mut().take_sets();
                     *this.deadline = (this.next)(now());
                     this.timer.as_mut().reset(to_instant(*this.deadline));
@@ -595,7 +595,7 @@ pub fn at(deadline: SystemTime) -> Start<Realtime> {
 #[must_use]
 pub fn kept(deadline: SystemTime) -> time::Instant {
     let shows = shown::<Realtime>();
-    // Counted from a reading behind that of the other clock: not early.
+    // Counted from a reading after that of the other clock: not early.
     let behind = shown::<Monotonic>();
     let left = to_instant(deadline).saturating_since(shows);
     if left.is_zero() {

@@ -114,7 +114,7 @@ impl Pool {
                     // The job forked. What is queued is the parent's, and the lock may be held by one of its threads.
                     threads::end_child();
                 }
-                // Behind the wake-up of what waits for the job.
+                // After the wake-up of what waits for the job.
                 self.0.runtime.release();
                 state = self.lock();
                 continue;

@@ -79,7 +79,7 @@ impl DrawnQueue {
 
     /// Notes that all tasks wait for ever.
     pub(crate) fn set_deadlocked(&self) {
-        // Relaxed, both: the worker's own thread reads it behind the end of its loop.
+        // Relaxed, both: the worker's own thread reads it after the end of its loop.
         self.is_deadlocked.store(true, Ordering::Relaxed);
     }
 

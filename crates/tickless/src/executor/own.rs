@@ -89,7 +89,7 @@ impl Own {
     #[inline(always)]
     fn ask<R>(self, body: impl FnOnce(&dyn OwnWorker) -> R) -> R {
         // SAFETY: Worker Invariant: `self` was just found there, so that call is below this one on the stack, and ends
-        // behind `body`, from which no reference comes back.
+        // after `body`, from which no reference comes back.
         body(unsafe { self.worker.as_ref() })
     }
 }

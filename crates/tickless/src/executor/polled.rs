@@ -112,7 +112,7 @@ impl<F: Future> Future for Polled<F> {
             return Poll::Pending;
         };
         if this.header.get().listing.is_aborted() {
-            // The future is dropped with the cell's part for it, behind this poll.
+            // The future is dropped with the cell's part for it, after this poll.
             return Poll::Ready(Outcome::new(Err(Ended::Cancelled), this.header.get()));
         }
         current::note_waker(context.waker());

@@ -70,7 +70,7 @@ impl Scheduler {
         job: Job,
         now: impl FnOnce() -> Option<Instant>,
     ) -> Result<usize, Job> {
-        // First, so that it is known behind the look at what arrived before that there is none to be dropped.
+        // First, so that it is known after the look at what arrived before that there is none to be dropped.
         let at = if self.queue.fair.is_running() {
             now()
         } else {

@@ -209,7 +209,7 @@ impl Kernel {
 
 impl Account for Kernel {
     fn read(&self, before: Option<ThreadTimes>) -> Option<ThreadTimes> {
-        // The CPU time behind the clock: what is stolen between the two comes up at the next look, once.
+        // The CPU time after the clock: what is stolen between the two comes up at the next look, once.
         let mut reading = ThreadTimes {
             passed: nanos(show(Clock::Monotonic))?,
             executed: nanos(thread_executed())?,

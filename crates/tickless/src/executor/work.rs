@@ -206,7 +206,7 @@ impl Loop<'_> {
         }
         // What the turn took is no task's: it is not charged to the one that is picked.
         let now = if is_due || balances { now_lower() } else { now };
-        // Behind the turn, whose timers asked for what comes next, and before the looks for what others asked for.
+        // After the turn, whose timers asked for what comes next, and before the looks for what others asked for.
         if self.worker.clear_reschedule() {
             self.answer(now);
         }
@@ -298,7 +298,7 @@ impl Loop<'_> {
             }
         }
         self.shared.idle.leave(self.index);
-        // Behind its leave: else no thread would seem to be awake.
+        // After its leave: else no thread would seem to be awake.
         drop(passed);
         if self.shared.runtime.is_virtual() {
             // Another thread may have paused the clock meanwhile.
@@ -374,12 +374,12 @@ impl Loop<'_> {
         let (jobs, tick) = self.place.with(Scheduler::close);
         drop(tick);
         jobs.into_iter().for_each(discard);
-        // Behind the other queue, which refuses what this one refuses.
+        // After the other queue, which refuses what this one refuses.
         let drawn = self.shared.drawn.as_ref().map(DrawnQueue::close);
         drawn.into_iter().flatten().for_each(discard);
         // Each is scheduled once more, finds the queue closed, and is dropped there. Those of workers that ended before
         // are woken again: this one may have picked such a task before it saw that the executor ends, so that the other
-        // one's wake-up did nothing, and have polled it since. Behind the end of the last worker none waits.
+        // one's wake-up did nothing, and have polled it since. After the end of the last worker none waits.
         for place in &self.shared.places {
             let left = place.lock().left_behind();
             left.into_iter().for_each(Waker::wake);

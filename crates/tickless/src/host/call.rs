@@ -47,7 +47,7 @@ impl Call {
     pub(crate) fn make(&self) {
         // Relaxed, here and in `take`: what the call is about the task finds under locks of its own. One that finds
         // another call pending comes before the `take` that ends it, for which the task was woken. One that comes
-        // behind the first `take` is behind the task's introduction by the lock below: had it locked before that, its
+        // after the first `take` is after the task's introduction by the lock below: had it locked before that, its
         // own exchange would be before that `take`.
         if self.is_pending.swap(true, Ordering::Relaxed) {
             return;

@@ -121,7 +121,7 @@ impl<B: Bell> Doorbell<B> {
     /// Takes the doorbell for a thread that begins a turn: the doorbell need not ring until it is lowered.
     pub(crate) fn take(&self) {
         let _locked = self.lock();
-        // Relaxed, here and below: changed under the lock; the expiry thread reads it behind its fence.
+        // Relaxed, here and below: changed under the lock; the expiry thread reads it after its fence.
         self.until.store(Self::NEVER, Ordering::Relaxed);
     }
 

@@ -112,7 +112,7 @@ struct Kept {
 #[inline]
 pub(crate) fn is_on() -> bool {
     // Relaxed: an event is in the trace or not. A thread that takes a lock from one that saw the switch on sees it on,
-    // so that what happens under a lock behind a recorded event is recorded.
+    // so that what happens under a lock after a recorded event is recorded.
     IS_ON.load(Ordering::Relaxed)
 }
 
@@ -142,7 +142,7 @@ pub(super) fn reserve(time: Instant) {
 /// `has_hierarchy`, or of the last expiries if that is `None`. Returns the number of its first event; `None` if another
 /// recording is in progress.
 pub(crate) fn begin(capacity: usize, has_hierarchy: Option<bool>) -> Option<u64> {
-    // Acquire: pairs with the Release in `end`, so that what follows is behind the end of the last recording.
+    // Acquire: pairs with the Release in `end`, so that what follows is after the end of the last recording.
     if IS_TAKEN.swap(true, Ordering::Acquire) {
         return None;
     }

@@ -34,7 +34,7 @@ impl Resched {
     #[inline]
     pub(crate) fn request(&self) {
         // Release: pairs with the Acquire in `clear`. An exchange, so that the thread that takes back the last of
-        // several requests is ordered behind all of them.
+        // several requests is ordered after all of them.
         self.requested.swap(true, Ordering::Release);
     }
 
@@ -56,7 +56,7 @@ impl Resched {
     /// Returns whether there is a request.
     #[inline]
     pub(crate) fn is_requested(&self) -> bool {
-        // Relaxed: a hint; what it stands for is looked for behind `clear`.
+        // Relaxed: a hint; what it stands for is looked for after `clear`.
         self.requested.load(Ordering::Relaxed)
     }
 

@@ -44,7 +44,7 @@ impl Suspicion {
     pub(crate) fn begin(&self) -> bool {
         // Relaxed: the exchange below publishes it.
         self.turn.fetch_add(1, Ordering::Relaxed);
-        // AcqRel: pairs with the first exchange of `leave`. Behind that one this finds the thread unlisted; before it,
+        // AcqRel: pairs with the first exchange of `leave`. After that one this finds the thread unlisted; before it,
         // the watcher sees the turn.
         !self.is_listed.swap(true, Ordering::AcqRel)
     }

@@ -188,7 +188,7 @@ pin_project! {
         #[pin]
         delay: Sleep,
         duration: Duration,
-        // The delay behind an item is not over.
+        // The delay after an item is not over.
         waits: bool,
     }
 }

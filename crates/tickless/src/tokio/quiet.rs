@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_panics_of_this_thread_are_not_shown_and_all_others_are() {
         static SHOWN: AtomicU32 = AtomicU32::new(0);
-        // Relaxed, here and below: a count that is read behind a join.
+        // Relaxed, here and below: a count that is read after a join.
         let count = |_: &PanicHookInfo<'_>| _ = SHOWN.fetch_add(1, Ordering::Relaxed);
         let shown = || SHOWN.swap(0, Ordering::Relaxed);
         let fail = || assert!(catch_unwind(|| panic!("to be caught")).is_err());

@@ -125,7 +125,7 @@ impl Drop for FlightRecorder {
             // The child of a fork has neither the recorder nor its thread.
             return;
         }
-        // Release: pairs with the Acquire in `Watch::run`; the thread has nothing to read behind it.
+        // Release: pairs with the Acquire in `Watch::run`; the thread has nothing to read after it.
         self.is_over.store(true, Ordering::Release);
         if let Some(watcher) = self.watcher.take() {
             watcher.thread().unpark();

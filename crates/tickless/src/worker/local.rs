@@ -254,7 +254,7 @@ impl Drop for LocalTimers {
             thread.base().is_none()
         });
         if has_ended {
-            // Leaked into what is dropped behind the thread's end: the base was given back.
+            // Leaked into what is dropped after the thread's end: the base was given back.
             return;
         }
         let local = self.base.local();

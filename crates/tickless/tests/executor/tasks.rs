@@ -157,7 +157,7 @@ fn an_aborted_task_is_dropped_and_says_so() {
     assert!(error.is_cancelled());
     assert!(
         dropped.load(Ordering::SeqCst),
-        "behind its result there is nothing left of it"
+        "after its result there is nothing left of it"
     );
 }
 
@@ -640,7 +640,7 @@ fn a_slice_is_extended_once_in_a_section_that_asks_for_it() {
         until_asked();
         coop::checkpoint().await;
         assert_eq!(seen.load(Ordering::Relaxed), before, "it goes on");
-        // The tick ends that, and there is no second time; nor one without a wish, or behind the section.
+        // The tick ends that, and there is no second time; nor one without a wish, or after the section.
         let end_of_turn = async || {
             let before = seen.load(Ordering::Relaxed);
             while seen.load(Ordering::Relaxed) == before {

@@ -94,7 +94,7 @@ same_as_tokio_stream! {
     async fn a_repeated_limit_returns_errors_until_the_item_comes() {
         let steps = &[Item(1), Stall];
         let mut limited = pin!(source(steps).timeout_repeating(interval(ms(3))));
-        // Before the limit begins, however long the thread is kept from its CPU behind it.
+        // Before the limit begins, however long the thread is kept from its CPU after it.
         let item = Instant::now();
         assert_eq!(next(limited.as_mut()).await.map(Result::ok), Some(Some(1)));
         for _ in 0..3 {

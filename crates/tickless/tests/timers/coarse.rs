@@ -122,7 +122,7 @@ fn an_event_loop_is_woken_for_coarse_timers() {
     let mut future = pin!(use_all());
     let mut rounds = 0;
     loop {
-        // Before the poll: another thread may fire what is due behind it.
+        // Before the poll: another thread may fire what is due after it.
         let before = wakes.count();
         if poll_with(future.as_mut(), &waker).is_ready() {
             break;

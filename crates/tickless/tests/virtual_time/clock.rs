@@ -302,7 +302,7 @@ fn a_callback_that_stays_on_its_thread_says_that_it_does_not_follow() {
         time::resume();
         assert!(message_of(starts[0]).starts_with(told));
     });
-    // Behind the runtime it works.
+    // After the runtime it works.
     let coarse = pin!(WheelTimer::with_kind(wheel::WheelKind::Local, |_| {
         wheel::Restart::No
     }));

@@ -187,7 +187,7 @@ fn a_blocking_job_holds_the_time() {
         assert_eq!(job.expect("it does not panic"), 7);
         assert_eq!(start.elapsed(), Duration::ZERO);
 
-        // One that no task waits for: what sleeps goes on behind it.
+        // One that no task waits for: what sleeps goes on after it.
         drop(task::spawn_blocking(|| {
             std::thread::sleep(Duration::from_millis(30));
         }));

@@ -74,7 +74,7 @@ Libraries of C and C++ are measured if this command was built with --features c-
 missing is named, with what brings it.
 
 Exit codes: 0 done and every check held, 1 a subject did not fire what it must, or something else, 2 bad arguments, 3
-the machine lacks the memory. Ctrl-C ends the run behind the turn that is going on, with what was measured.";
+the machine lacks the memory. Ctrl-C ends the run after the turn that is going on, with what was measured.";
 
 /// Numbers of pending timers that are measured unless the user names others. The last one is left out where memory does
 /// not allow it.

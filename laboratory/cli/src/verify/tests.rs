@@ -461,7 +461,7 @@ fn ticks_flushes_and_changes_of_groups_are_followed() {
         &[FLUSH, REARM, FLUSH, REARM],
         &[REARM, REARM],
         &[FIRST, SECOND, THIRD],
-        // A CPU tells of its change behind the next one.
+        // A CPU tells of its change after the next one.
         &[FIRST, THIRD, SECOND],
     ];
     for events in good {

@@ -43,7 +43,7 @@ impl Truth {
         let before = self.0[place - 1];
         let new = Ahead { from, ..before };
         self.0.insert(place, new);
-        // A leap second that is announced stands behind a change that was not.
+        // A leap second that is announced stands after a change that was not.
         for one in &mut self.0[place..] {
             one.realtime += realtime;
             one.boottime += boottime;

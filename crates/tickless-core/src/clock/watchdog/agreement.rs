@@ -216,13 +216,13 @@ impl<'a> Side<'a> {
     /// Opens the exchange: the first CPU sends its first reading.
     pub fn open(&mut self, read: impl FnOnce() -> Cycles) {
         let word = self.word(WhoseTurn::Second, read());
-        // Release: pairs with the acquire load of the second's look, so that what that CPU reads then is behind.
+        // Release: pairs with the acquire load of the second's look, so that what that CPU reads then is after.
         self.exchange.word.store(word.pack(), Ordering::Release);
     }
 
     /// Polls the exchange, and if it is this side's turn, reads the counter and sends the reading.
     pub fn look(&mut self, read: impl FnOnce() -> Cycles) -> Look {
-        // Acquire: pairs with the release of the other side, so that the counter is read behind the other's reading.
+        // Acquire: pairs with the release of the other side, so that the counter is read after the other's reading.
         let packed = self.exchange.word.load(Ordering::Acquire);
         let word = Word::unpack(packed);
         let mine = match self.role {
@@ -251,7 +251,7 @@ impl<'a> Side<'a> {
             return if is_done { Look::Over } else { Look::Answered };
         }
         let answer = self.word(WhoseTurn::First, now).pack();
-        // Release: as in `open`. Relaxed if the first closed: nothing is read behind that.
+        // Release: as in `open`. Relaxed if the first closed: nothing is read after that.
         let exchanged = self.exchange.word.compare_exchange(
             packed,
             answer,

@@ -201,7 +201,7 @@ fn a_clock_is_set_against_a_start_that_wants_to_know() {
         let _ = timer
             .as_ref()
             .start(&machine, Start::at(Instant::from_nanos(8_000)));
-        // Relaxed: behind the lock of the base, which the setter takes after it wrote.
+        // Relaxed: after the lock of the base, which the setter takes after it wrote.
         let saw = machine.platform().jumped.load(Ordering::Relaxed);
         setter.join().unwrap();
         let told = armed_after_kick(&machine) == 0;

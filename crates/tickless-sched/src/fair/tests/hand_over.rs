@@ -137,7 +137,7 @@ proptest! {
                 world.step(action, task, nanos);
                 world.seen()
             });
-            prop_assert_eq!(by_steps, at_once, "behind step {}", number);
+            prop_assert_eq!(by_steps, at_once, "after step {}", number);
         }
     }
 }

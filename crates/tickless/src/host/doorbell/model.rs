@@ -266,7 +266,7 @@ fn while_the_expiry_thread_goes_to_sleep(end: impl Fn(&Runtime) + Copy + Send + 
             thread::spawn(move || {
                 end(&runtime);
                 if sleeper.is_after(runtime.doorbell.expiry_thread_comes_at()) {
-                    // Relaxed: read behind the join.
+                    // Relaxed: read after the join.
                     woken.store(1, Ordering::Relaxed);
                 }
             })

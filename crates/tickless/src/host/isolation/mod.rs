@@ -54,7 +54,7 @@ pub(crate) fn apply(base: &ThreadBase, isolated: bool) -> Result<(), Refused> {
 /// [`Refused::LastAvailable`] if no other worker would remain that fires the timers of sleeping workers; nothing
 /// changes.
 fn begin(base: &ThreadBase) -> Result<(), Refused> {
-    // Declared first, so that it is dropped behind the lock.
+    // Declared first, so that it is dropped after the lock.
     let _taken;
     let _registry = registry::lock();
     trees::workers().clear_available(base.cpu(), Leaving::Isolation)?;
@@ -64,7 +64,7 @@ fn begin(base: &ThreadBase) -> Result<(), Refused> {
     // Asked for now: the kernel may interrupt the process's CPUs when a barrier is asked for the first time.
     let has_barrier = System::barrier_works();
     if barrier::one_more_isolated() && has_barrier {
-        // Bases that are made later are made with the registry locked, behind this.
+        // Bases that are made later are made with the registry locked, after this.
         for other in bases().filter(|other| !std::ptr::eq(*other, base)) {
             // As a stranger, also on the expiry thread's: it makes the lock ordinary.
             drop(other.freeze(None));

@@ -111,7 +111,7 @@ impl Runtime {
     /// Returns true if users see the virtual clock.
     #[inline]
     pub(crate) fn is_virtual(&self) -> bool {
-        // SeqCst: a thread that is woken behind the pause sees it; see `pause`.
+        // SeqCst: a thread that is woken after the pause sees it; see `pause`.
         self.is_virtual.load(Ordering::SeqCst)
     }
 
@@ -448,7 +448,7 @@ impl Sleeper {
     /// Notes that the thread is about to poll.
     pub(crate) fn begins(&self) {
         self.rises();
-        // SeqCst, as all of it: a wake-up behind this is one for the next poll.
+        // SeqCst, as all of it: a wake-up after this is one for the next poll.
         self.state.store(RUNS, Ordering::SeqCst);
         if self.runtime.is_to_be_shown() {
             sync();

@@ -58,7 +58,7 @@ fn what_idle_groups_wait_for_is_known_above_and_promised() {
         asleep_then(&[PROMISE, REST]),
         // In the middle of the walk.
         asleep_then(&[]),
-        // The other one promised, and the recording began behind that.
+        // The other one promised, and the recording began after that.
         [&[(0, OTHER_PROMISE)], asleep_then(&[NONE, REST]).as_slice()].concat(),
         // It serves another one, and promises afterwards.
         asleep_then(&[PROMISE, REST, NONE, SERVE, REST, SERVED, PROMISE, REST]),
