@@ -42,10 +42,7 @@ fn what_is_sampled_is_not_newer_than_the_record() {
                 let sample = |_: &[u64; 2]| shared.1.load(Ordering::Acquire);
                 let ([left, right], counter) = shared.0.read_first_and(sample);
                 assert_eq!(left, right);
-                assert!(
-                    left >= counter,
-                    "the record before, and what came after it"
-                );
+                assert!(left >= counter, "the record before, and what came after it");
             })
         };
         for counter in 1..3 {
