@@ -68,19 +68,6 @@ fn every_canary_is_caught_by_its_checker() {
 }
 
 #[test]
-fn isolation_is_a_promise_only_to_cpus_that_are_excluded() {
-    use tickless_sim::baseline::Isolation;
-    let mut scenario = mixed();
-    scenario.policy.isolation = Isolation::TakePart;
-    let outcome = run(&scenario, 1);
-    assert!(outcome.holds(), "{:?}", outcome.violations);
-    // CPU 1 is always awake, and so it looks after others.
-    let disturbed = outcome.per_cpu[1].longest_theft;
-    let left_alone = run(&mixed(), 1).per_cpu[1].longest_theft;
-    assert!(disturbed > left_alone, "{disturbed} {left_alone}");
-}
-
-#[test]
 fn a_pollers_tick_takes_what_it_is_made_of() {
     let text = r#"
 name = "one"
@@ -100,27 +87,6 @@ cpus = "all"
     let off = Picos(tick.0.abs_diff(source.0));
     assert!(off < Picos::from_nanos(100), "{tick}");
     assert_eq!(outcome.counts.ticks, 9);
-}
-
-#[test]
-fn a_slow_counter_is_waited_for() {
-    let mut scenario = mixed();
-    let fast = run(&scenario, 1);
-    scenario.slow_counter = true;
-    let slow = run(&scenario, 1);
-    assert!(slow.late_exact.mean() > fast.late_exact.mean() + Picos::from_micros(1));
-}
-
-#[test]
-fn a_search_arms_elsewhere_and_sleeping_cpus_wake_for_their_own() {
-    use tickless_sim::baseline::Target;
-    let mut scenario = mixed();
-    scenario.policy.target = Target::Search;
-    let pushed = run(&scenario, 1);
-    let pulled = run(&mixed(), 1);
-    let pair = |outcome: &tickless_sim::Outcome| outcome.series("pair").unwrap().mean();
-    assert!(pair(&pushed) > pair(&pulled));
-    assert_eq!(pushed.counts.served, 0);
 }
 
 #[test]

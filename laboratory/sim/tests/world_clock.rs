@@ -122,16 +122,6 @@ fn a_counter_that_wraps_all_the_time_is_read_often_enough() {
     assert!(outcome.deep_idle_permille() > 900);
 }
 
-/// A clock that is fast by 500 ppm shows 400.2 ms after 400 ms, so that a timer on this clock fires earlier.
-#[test]
-fn timers_go_by_the_clock_that_their_machine_has() {
-    let fast = holds_with("[counter]\nerror_ppm = 500\n");
-    let slow = holds_with("[counter]\nerror_ppm = -500\n");
-    let jumps = |outcome: &Outcome| outcome.series("latency").map(|one| one.count());
-    assert!(jumps(&fast) >= jumps(&slow));
-    assert_ne!(fast.digest, slow.digest);
-}
-
 /// TIM-43: the host switches to another counter before the first CPU sleeps deeply, and reads that counter from then
 /// on.
 #[test]
@@ -197,20 +187,6 @@ fn leap_seconds_are_kept() {
     let deleted = holds_with(&leap("delete"));
     // The time of day stands still for the rest of the run.
     assert!(inserted.counts.wall_fires + 100 < deleted.counts.wall_fires);
-}
-
-#[test]
-fn a_clock_that_is_steered_makes_nothing_early_or_lost() {
-    let steer = |ppm: i32| {
-        fault(&format!(
-            "kind = \"frequency\"\nppm = {ppm}\nevery = \"13 ms\""
-        ))
-    };
-    let outcome = holds_with(&format!("{}{}", steer(500), steer(-500)));
-    assert!(count(&outcome, FaultKind::Frequency) > 30);
-    let narrow =
-        "[counter]\nfrequency = \"14.318 MHz\"\nbits = 32\nskew = \"2 us\"\nwraps_at = \"90 ms\"\n";
-    holds_with(&format!("{}{}{narrow}", steer(500), steer(-333)));
 }
 
 #[test]

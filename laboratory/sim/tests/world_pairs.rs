@@ -50,16 +50,6 @@ fn clients_of_slow_servers_notice() {
     );
 }
 
-#[test]
-fn one_cpu_talks_to_itself() {
-    let outcome = holds(&DBENCH.replace("\"all\"", "\"2\""));
-    assert!(
-        outcome
-            .series("round-trip")
-            .is_some_and(|one| one.count() > 500)
-    );
-}
-
 const DESKTOP: &str = "kind = \"desktop\"\ncpus = \"all\"\ntimers = 6\nperiod = \"4 ms\"\nperiod_max = \"120 ms\"\n\
                        work = \"5 us\"\nwork_max = \"100 us\"\nslack = \"2 ms\"\ngap = \"50 ms\"";
 

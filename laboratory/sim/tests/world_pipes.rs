@@ -2,8 +2,7 @@
 
 mod support;
 
-use tickless_sim::baseline::Rearm;
-use tickless_sim::{Outcome, Picos, Scenario, run};
+use tickless_sim::{Outcome, Picos, Scenario};
 
 use support::{kept, read, refusal};
 
@@ -110,35 +109,6 @@ fn a_slice_begins_to_count_when_another_task_comes() {
 }
 
 #[test]
-fn a_lazy_slice_hardly_writes_the_device() {
-    let of = |rearm| {
-        let crowd = hackbench("room = 64")
-            .replace("tasks = 3", "tasks = 9")
-            .replace("messages = 40", "messages = 300");
-        let mut scenario = scenario("slice = \"500 us\"", &crowd);
-        scenario.policy.rearm = rearm;
-        let outcome = run(&scenario, 1);
-        assert!(outcome.holds(), "{:#?}", outcome.violations);
-        outcome.counts
-    };
-    let lazy = of(Rearm::Deferred);
-    let eager = of(Rearm::Eager);
-    let immediate = of(Rearm::Immediate);
-    assert!(
-        lazy.device_writes * 3 < eager.device_writes,
-        "{lazy:?}\n{eager:?}"
-    );
-    assert!(
-        eager.device_writes < immediate.device_writes,
-        "{immediate:?}"
-    );
-    assert!(
-        lazy.spurious > eager.spurious,
-        "what it saves it pays with these"
-    );
-}
-
-#[test]
 fn what_cannot_be_is_refused() {
     let error = |head: &str, workload: &str| {
         let text = format!(
@@ -168,13 +138,4 @@ fn what_cannot_be_is_refused() {
         "s.toml:6: kind: the workload hackbench needs the field room"
     );
     assert!(error("[policy]\nrearm = \"late\"", "").contains("unknown variant `late`"));
-}
-
-#[test]
-fn the_scenario_that_is_shipped_is_right() {
-    let text =
-        include_str!("../scenarios/hackbench.toml").replace("messages = 200", "messages = 5");
-    let outcome = run(&read(&text), 1);
-    support::holds(&outcome);
-    assert_eq!(outcome.series("finish").map(|one| one.count()), Some(10));
 }

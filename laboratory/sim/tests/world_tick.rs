@@ -91,22 +91,6 @@ fn without_anything_that_wakes_them_no_device_stops() {
     assert!(time_in(&outcome, "C1E").0 > outcome.duration.0);
 }
 
-#[test]
-fn cpus_that_sleep_deeply_come_and_go() {
-    let table = "[[fault]]\nkind = \"offline\"\ncpus = \"all\"\nevery = \"2 ms\"\namount = \"9 ms\"\n\n\
-                 [[fault]]\nkind = \"spurious\"\ncpus = \"all\"\nevery = \"300 us\"\n\n\
-                 [[fault]]\nkind = \"lost\"\ncpus = \"all\"\none_in = 30\namount = \"2 ms\"\n";
-    for by in ["device", "timer"] {
-        for seed in 1..6 {
-            let mut text = SLEEPY.replacen("\"device\"", &format!("\"{by}\""), 1);
-            text += table;
-            let outcome = kept(&read(&text), seed);
-            assert!(outcome.fault_counts["offline"] > 30);
-            assert!(outcome.counts.broadcasts > 200, "{:?}", outcome.counts);
-        }
-    }
-}
-
 /// Pollers, most of them on isolated CPUs, together with tasks that have timers of their own.
 const POLLERS: &str = r#"
 name = "pollers"
@@ -201,17 +185,6 @@ fn timers_from_elsewhere_are_run_without_a_tick() {
         let outcome = kept(&pollers(other), seed);
         let quiet = kept(&pollers(""), seed);
         assert!(outcome.counts.coarse_fires > quiet.counts.coarse_fires + 50);
-    }
-}
-
-#[test]
-fn a_cpu_that_counts_for_others_stays() {
-    let table = "\n[[fault]]\nkind = \"offline\"\ncpus = \"all\"\nevery = \"2 ms\"\namount = \"7 ms\"\n\n\
-                 [[fault]]\nkind = \"isolate\"\ncpus = \"all\"\nevery = \"3 ms\"\n\n\
-                 [[fault]]\nkind = \"stall\"\ncpus = \"all\"\nevery = \"15 ms\"\namount = \"3 ms\"\n";
-    for seed in 1..11 {
-        let outcome = kept(&pollers(table), seed);
-        assert!(outcome.fault_counts["offline"] > 20);
     }
 }
 

@@ -229,18 +229,6 @@ mod tests {
     use tickless_conformance::random::Random;
 
     #[test]
-    fn equal_times_come_in_the_order_of_asking() {
-        let mut queue = EventQueue::new(1);
-        for (at, cpu) in [(5, 0), (3, 1), (5, 2), (3, 3), (4, 4)] {
-            queue.push(Picos(at), EventKind::Segment, cpu, 0);
-        }
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop())
-            .map(|event| event.cpu)
-            .collect();
-        assert_eq!(order, [1, 3, 4, 0, 2]);
-    }
-
-    #[test]
     fn events_come_as_from_a_sorted_map() {
         for (seed, cpus) in [(1, 1), (2, 64), (3, 4_096)] {
             let mut random = Random::new(seed);

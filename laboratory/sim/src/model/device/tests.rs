@@ -184,23 +184,12 @@ fn a_shortest_delay_that_is_left_under_way_may_be_early_for_what_is_asked_next()
 }
 
 #[test]
-fn frequencies_have_units() {
+fn frequencies_have_a_range() {
     for (text, expected) in [
-        ("25 MHz", Some(25_000_000)),
-        ("14.318 MHz", Some(14_318_000)),
-        ("1.193182MHz", Some(1_193_182)),
+        ("1 kHz", Some(1_000)),
         ("4 GHz", Some(4_000_000_000)),
         ("4.1 GHz", None),
-        ("32.7685 kHz", None),
-        ("32.768 kHz", Some(32_768)),
         ("100 Hz", None),
-        ("25", None),
-        ("-1 MHz", None),
-        ("1e3 MHz", None),
-        (" MHz", None),
-        ("99999999999999999999 GHz", None),
-        ("0.0000000001 GHz", None),
-        ("25 ms", None),
     ] {
         assert_eq!(hertz(text), expected, "{text}");
     }
