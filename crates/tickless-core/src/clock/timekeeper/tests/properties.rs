@@ -61,7 +61,8 @@ impl Machine {
         Cycles(self.start.wrapping_add(counted).wrapping_sub(lag) & self.counter.mask())
     }
 
-    /// Reads the clock on all CPUs, and checks that no clock went back by more than `by`.
+    /// Reads the clock on all CPUs, and checks that no clock went back by more than `by`, and that the latch, which a
+    /// reader on top of the writer reads, gives the same time as the record (TIM-18, B38).
     fn look(&mut self, by: u64) -> Result<(), TestCaseError> {
         for (cpu, lag) in self.lags.into_iter().enumerate() {
             let at = self.cycles(lag);
