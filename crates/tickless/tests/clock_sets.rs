@@ -542,25 +542,6 @@ fn a_process_that_was_stopped_goes_on_without_a_storm() {
 }
 
 #[test]
-fn what_waits_for_a_clock_is_small_and_may_be_sent() {
-    fn is_send_and_sync<T: Send + Sync>() {}
-    is_send_and_sync::<realtime::Sleep>();
-    is_send_and_sync::<boottime::Sleep>();
-    is_send_and_sync::<tai::Instant>();
-    assert_not_unpin!(realtime::Sleep);
-    assert_not_unpin!(boottime::Sleep);
-    #[cfg(target_pointer_width = "64")]
-    assert_eq!(
-        [
-            size_of::<boottime::Sleep>(),
-            size_of::<tai::Sleep>(),
-            size_of::<realtime::Sleep>()
-        ],
-        [120, 120, 144]
-    );
-}
-
-#[test]
 fn a_sleep_is_reset_to_another_time_of_day_with_its_policy() {
     let _clocks = Clocks::begin();
     for on_set in [OnSet::FireNow, OnSet::Follow, OnSet::Keep] {

@@ -3,19 +3,19 @@
 
 mod support;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::retry_on_intr;
 use support::{
-    Wakes, assert_passed, block_on, is_readable, ms, on_thread, panic_of, poll_idly, us, wait,
-    waiting, waiting_idly,
+    Wakes, assert_passed, block_on, is_readable, ms, on_thread, poll_idly, us, wait, waiting,
+    waiting_idly,
 };
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Setup, Span, Stage, Start};
 use tickless::time::{self, sleep};
@@ -99,38 +99,6 @@ fn epoll_reports_the_descriptor() {
         assert_eq!(fired, 1);
     }
     assert!(driver.as_raw_fd() >= 0);
-}
-
-#[test]
-fn several_timers_fire_in_the_order_of_their_deadlines() {
-    let _patience = support::begin();
-    let driver = driver();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let start = Instant::now();
-    // Of all alike, however long this thread loses its CPU between two starts.
-    let base = time::Instant::from_std(start);
-    let timers: Vec<_> = [7_u64, 3, 9, 1, 5]
-        .into_iter()
-        .map(|number| {
-            let order = Arc::clone(&order);
-            let timer = Box::pin(HrTimer::new(move |_| {
-                order.lock().expect("no callback panics").push(number);
-                Restart::No
-            }));
-            let _ = timer.as_ref().start(Start::from(base + ms(number)));
-            timer
-        })
-        .collect();
-    let mut fired = 0;
-    while fired < 5 {
-        wait(&driver);
-        let turn = driver.turn();
-        fired += turn.fired;
-        assert_eq!(turn.next.is_none(), fired == 5);
-    }
-    assert_passed(start, ms(9));
-    assert_eq!(*order.lock().expect("no callback panics"), [1, 3, 5, 7, 9]);
-    drop(timers);
 }
 
 #[cfg(feature = "internals")]
@@ -296,40 +264,6 @@ fn run_until<F: Future + ?Sized>(driver: &Driver, mut future: Pin<&mut F>) {
     }
 }
 
-/// The descriptor is programmed for the first timer, exact or coarse. A timer of one kind that fires or is cancelled
-/// does not make the descriptor miss the timer of the other kind.
-#[test]
-fn an_exact_timer_behind_a_coarse_one_makes_the_descriptor_readable() {
-    let _patience = support::begin();
-    let driver = driver();
-    for dropped in [false, true] {
-        let mut near = waiting_idly(|| coarse::sleep(ms(3)));
-        let mut exact = waiting_idly(|| sleep(ms(20)));
-        if dropped {
-            drop(near);
-        } else {
-            run_until(&driver, near.as_mut());
-        }
-        run_until(&driver, exact.as_mut());
-    }
-}
-
-#[test]
-fn a_coarse_timer_behind_an_exact_one_makes_the_descriptor_readable() {
-    let _patience = support::begin();
-    let driver = driver();
-    for dropped in [false, true] {
-        let mut far = waiting_idly(|| coarse::sleep(ms(20)));
-        let mut exact = waiting_idly(|| sleep(ms(3)));
-        if dropped {
-            drop(exact);
-        } else {
-            run_until(&driver, exact.as_mut());
-        }
-        run_until(&driver, far.as_mut());
-    }
-}
-
 /// A thread that requests a turn publishes the request first, and makes the descriptor readable after that. It may do
 /// so after the turn that answers the request, and then replaces the deadline that the turn had set.
 #[test]
@@ -448,27 +382,6 @@ fn change_roles(draw: &mut impl FnMut(u64) -> u64) {
     for mut timer in pending {
         role.wait_for(timer.as_mut());
     }
-}
-
-#[test]
-fn a_turn_inside_of_a_callback_is_refused() {
-    thread_local!(static OWN: Cell<Option<&'static Driver>> = const { Cell::new(None) });
-    let _patience = support::begin();
-    on_thread(|| {
-        let own: &'static Driver = Box::leak(Box::new(driver()));
-        OWN.set(Some(own));
-        let (said, texts) = mpsc::channel();
-        let timer = pin!(HrTimer::new(move |_| {
-            let driver = OWN.get().expect("the callback runs on this thread");
-            let panicked = panic_of(|| assert_eq!(driver.turn().fired, 0));
-            said.send(panicked.message).expect("the test listens");
-            Restart::No
-        }));
-        let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
-        assert_eq!(firing_turn(own).fired, 1);
-        let text = texts.recv().expect("the callback ran");
-        assert!(text.contains("inside of a callback"), "{text}");
-    });
 }
 
 #[test]

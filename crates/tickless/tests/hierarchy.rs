@@ -561,29 +561,6 @@ fn a_promised_wakeup_outlives_its_worker() {
     });
 }
 
-/// The timers of a worker whose thread ends, and the timers of a worker that panics, fire.
-#[test]
-fn timers_outlive_workers() {
-    in_own_process("timers_outlive_workers", || {
-        for panics in [false, true] {
-            let (wakes, waker) = Wakes::new();
-            let kept = Arc::new(Mutex::new(Vec::new()));
-            let thread = {
-                let kept = Arc::clone(&kept);
-                thread::spawn(move || {
-                    let _worker = Worker::new().expect("the thread is free");
-                    let own = (0..100).map(|number| queued(ms(1 + number), &waker));
-                    kept.lock().expect("no panic").extend(own);
-                    assert!(!panics, "on purpose");
-                })
-            };
-            assert_eq!(thread.join().is_err(), panics);
-            until(|| wakes.count() == 100);
-            kept.lock().expect("no panic").clear();
-        }
-    });
-}
-
 /// A worker is isolated and released a hundred thousand times, under load.
 #[test]
 fn isolation_is_toggled_under_load() {
@@ -685,45 +662,5 @@ fn workers_come_and_go_under_load() {
             thread.join().expect("it does not panic");
         }
         assert_eq!(fired.load(Ordering::Relaxed), 4 * 60);
-    });
-}
-
-/// Shutting a timer down races with starting it, with its callback, and with the thread that pulls it.
-#[test]
-fn a_timer_is_shut_down_while_others_arm_it() {
-    in_own_process("a_timer_is_shut_down_while_others_arm_it", || {
-        let sleepers: Vec<_> = (0..2).map(|_| Sleeper::start(|_| ())).collect();
-        for _ in 0..200 {
-            let runs = Arc::new(AtomicBool::new(false));
-            let observed = Arc::clone(&runs);
-            let timer = Box::pin(WheelTimer::new(move |timeout| {
-                assert!(!runs.swap(true, Ordering::AcqRel), "never twice at a time");
-                runs.store(false, Ordering::Release);
-                timeout.set_expiry_after(1);
-                Restart::Yes
-            }));
-            let timer = timer.as_ref();
-            thread::scope(|scope| {
-                for _ in 0..2 {
-                    scope.spawn(move || {
-                        let _worker = Worker::new().expect("the thread is free");
-                        while !timer.is_shut_down() {
-                            let _ = timer.start(us(100));
-                        }
-                        // Final.
-                        assert_eq!(timer.start_if_idle(ms(1)), StartOutcome::ShutDown);
-                        assert_eq!(timer.start_if_earlier(ms(1)), StartOutcome::ShutDown);
-                    });
-                }
-                thread::sleep(us(300));
-                timer.shutdown();
-                assert!(!observed.load(Ordering::Acquire), "no callback runs");
-                assert!(!timer.is_queued());
-            });
-            assert!(!timer.is_active());
-        }
-        for sleeper in sleepers {
-            sleeper.end();
-        }
     });
 }

@@ -7,7 +7,9 @@ use tickless::time::error::Elapsed;
 use tickless::time::{Instant, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
 use tickless::wheel::WheelTimer;
 use tickless::worker::Builder;
-use tickless::{Driver, Parking, Stats, Turn, Unparker, Worker, Workers, coarse};
+use tickless::{
+    Driver, Parking, Stats, Turn, Unparker, Worker, Workers, boottime, coarse, realtime, tai,
+};
 
 /// The type of a timer with a closure that owns nothing.
 #[cfg_attr(
@@ -31,6 +33,9 @@ fn timers_are_small() {
     assert_eq!(size_of_val(&owning), 88);
     assert_eq!(size_of::<Sleep>(), 112);
     assert_eq!(size_of::<Timeout<std::future::Ready<()>>>(), 120);
+    assert_eq!(size_of::<boottime::Sleep>(), 120);
+    assert_eq!(size_of::<tai::Sleep>(), 120);
+    assert_eq!(size_of::<realtime::Sleep>(), 144);
     assert_eq!(size_of::<coarse::Sleep>(), 80);
     assert_eq!(size_of::<coarse::Timeout<std::future::Ready<()>>>(), 88);
     let coarse = WheelTimer::new(|_| Restart::No);
@@ -79,6 +84,11 @@ fn the_auto_traits_are_those_of_tokio() {
     is_send_and_sync::<coarse::Sleep>();
     is_send_and_sync::<coarse::Timeout<u8>>();
     assert_not_unpin!(coarse::Sleep);
+    is_send_and_sync::<realtime::Sleep>();
+    is_send_and_sync::<boottime::Sleep>();
+    is_send_and_sync::<tai::Instant>();
+    assert_not_unpin!(realtime::Sleep);
+    assert_not_unpin!(boottime::Sleep);
     assert_not_unpin!(Timeout<u8>);
     assert_not_unpin!(tokio::time::Timeout<u8>);
     is_send_and_sync::<Unparker>();

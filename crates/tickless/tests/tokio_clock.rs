@@ -11,11 +11,11 @@ use std::task::{Context, Waker};
 
 use futures::Stream as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use support::{Wakes, message_of, poll_with};
+use support::{Wakes, poll_with};
 use tickless::hrtimer::{Expired, HrTimer, Monotonic, Restart, Span, StartOutcome};
 use tickless::realtime::OnSet;
 use tickless::time::{self, DelayQueue, Duration, Instant, interval, sleep, timeout};
-use tickless::wheel::{WheelKind, WheelTimer};
+use tickless::wheel::WheelTimer;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -229,23 +229,6 @@ async fn several_workers_have_no_clock_that_stops() {
     time::pause();
 }
 
-#[test]
-fn behind_the_runtime_the_clock_is_the_processes_again() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    let far = runtime.block_on(async {
-        sleep(24 * HOUR).await;
-        Instant::now()
-    });
-    assert!(Instant::now() + HOUR < far);
-    let start = std::time::Instant::now();
-    futures::executor::block_on(sleep(Duration::from_millis(2)));
-    assert!(start.elapsed() >= Duration::from_millis(2));
-}
-
 /// Spawns tasks that wait for an hour in each possible way, and are polled once while the clock runs.
 async fn waiting() -> Vec<tokio::task::JoinHandle<()>> {
     let tasks = vec![
@@ -451,16 +434,6 @@ fn a_callback_outlives_a_runtime_of_tokio() {
     fired
         .recv_timeout(Duration::from_secs(60))
         .expect("by the process's clock");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_local_callback_says_that_it_does_not_follow() {
-    let local = pin!(WheelTimer::with_kind(WheelKind::Local, |_| { Restart::No }));
-    let told = message_of(|| {
-        let _ = local.as_ref().start(HOUR);
-    });
-    assert!(told.starts_with("this timer with a callback goes by the process's clock"));
-    assert!(!local.as_ref().is_queued());
 }
 
 /// The answers of a stream, each with its time in milliseconds.

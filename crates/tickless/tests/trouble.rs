@@ -285,96 +285,21 @@ fn a_callback_may_poll_a_timer_and_take_its_time() {
     assert_eq!(stats().panics, before);
 }
 
-/// Wakers run without any lock, and may use timers in every way.
-#[test]
-fn a_waker_may_use_timers() {
-    struct Uses(Mutex<Vec<Pin<Box<Sleep>>>>, Wakes);
-    impl Wake for Uses {
-        fn wake(self: Arc<Self>) {
-            let mut sleeps = self.0.lock().expect("no thread panics with it");
-            sleeps.truncate(2);
-            sleeps[0].as_mut().reset(time::Instant::now() + ms(1));
-            let mut new = Box::pin(sleep(HOUR));
-            assert!(poll_idly(new.as_mut()).is_pending());
-            sleeps[1] = new;
-            self.1.note();
-        }
-    }
-    let _patience = support::begin();
-    for runs_its_own in [false, true] {
-        on_thread(move || {
-            let worker = runs_its_own.then(worker);
-            let uses = Arc::new(Uses(Mutex::default(), Wakes::default()));
-            let waker = Waker::from(Arc::clone(&uses));
-            let (wakes, woken) = Wakes::new();
-            {
-                let mut sleeps = uses.0.lock().expect("no thread panics with it");
-                for _ in 0..50 {
-                    let mut sleep = Box::pin(sleep(HOUR));
-                    assert!(poll_with(sleep.as_mut(), &woken).is_pending());
-                    sleeps.push(sleep);
-                }
-            }
-            let _first = waiting(|| sleep(us(200)), &waker);
-            while wakes.count() == 0 {
-                match &worker {
-                    Some(worker) => assert!(worker.park().fired <= 1),
-                    None => thread::sleep(us(100)),
-                }
-            }
-            assert_eq!((uses.1.count(), wakes.count()), (1, 1));
-        });
-    }
-}
-
-/// Starts a thread that drops each value that it is sent, within a number of microseconds.
-fn dropper<T: Send + 'static>(
-    seed: u64,
-    within: u64,
-) -> (mpsc::Sender<Pin<Box<T>>>, thread::JoinHandle<()>) {
-    let (sender, receiver) = mpsc::channel();
-    let dropper = thread::spawn(move || {
-        let mut random = Random::new(seed);
-        for doomed in receiver {
-            let until = Instant::now() + us(random.below(within));
-            while Instant::now() < until {}
-            drop(doomed);
-        }
-    });
-    (sender, dropper)
-}
-
-#[test]
-fn sleeps_are_dropped_elsewhere_while_they_fire() {
-    let _patience = support::begin();
-    for seed in 0..4_u64 {
-        on_thread(move || {
-            let worker = (seed % 2 == 0).then(worker);
-            let (sender, dropper) = dropper::<Sleep>(seed, 60);
-            let mut random = Random::new(seed + 100);
-            let (_, waker) = Wakes::new();
-            for _ in 0..2_000 {
-                let mut sleep = Box::pin(sleep(us(random.below(60))));
-                if poll_with(sleep.as_mut(), &waker).is_pending() {
-                    sender.send(sleep).expect("the dropper lives");
-                }
-                if let Some(worker) = &worker {
-                    let _any = worker.turn();
-                }
-            }
-            drop(sender);
-            dropper.join().expect("it does not panic");
-        });
-    }
-}
-
 #[test]
 fn raw_timers_are_dropped_elsewhere_while_they_fire() {
     let _patience = support::begin();
     for seed in 0..4_u64 {
         on_thread(move || {
             let worker = (seed % 2 == 0).then(worker);
-            let (sender, dropper) = dropper(seed, 50);
+            let (sender, receiver) = mpsc::channel();
+            let dropper = thread::spawn(move || {
+                let mut random = Random::new(seed);
+                for doomed in receiver {
+                    let until = Instant::now() + us(random.below(50));
+                    while Instant::now() < until {}
+                    drop(doomed);
+                }
+            });
             let mut random = Random::new(seed + 100);
             for _ in 0..1_500 {
                 let mut rounds = random.below(4);

@@ -11,12 +11,12 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::channel::{mpsc as channel, oneshot};
-use futures::future::{join, join_all};
+use futures::future::join;
 use futures::stream::StreamExt;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
@@ -246,20 +246,6 @@ fn a_future_is_run_to_its_end_together_with_its_timers() {
         assert_passed(start, us(2_000));
         assert_eq!(worker.block_on(async { 5 }), 5);
     }
-}
-
-#[test]
-fn thousands_of_sleeps_of_a_worker_are_never_early() {
-    let _patience = support::begin();
-    let worker = worker();
-    worker.block_on(async {
-        for round in 0..4_000_u64 {
-            let duration = Duration::from_nanos(1 + round * 13 % 50_000);
-            let start = Instant::now();
-            sleep(duration).await;
-            assert_passed(start, duration);
-        }
-    });
 }
 
 #[test]
@@ -561,26 +547,6 @@ fn soft_timers_left_over_by_a_worker_fire_when_it_is_gone() {
     until(|| fired.load(Ordering::Relaxed) == SOFT_CROWD);
 }
 
-#[test]
-fn coming_and_going_loses_no_timer() {
-    let _patience = support::begin();
-    for round in 0..200_u64 {
-        let (_wakes, waker) = Wakes::new();
-        let mut before = pin!(sleep(us(100 + round)));
-        let mut during = pin!(sleep(us(150 + round)));
-        let mut after = pin!(sleep(us(200 + round)));
-        let _any = poll_with(before.as_mut(), &waker);
-        let worker = worker();
-        let _any = poll_with(during.as_mut(), &waker);
-        if round % 3 == 0 {
-            let _any = worker.turn();
-        }
-        drop(worker);
-        let _any = poll_with(after.as_mut(), &waker);
-        block_on(async { join_all([before, during, after]).await });
-    }
-}
-
 /// Starts timers on a thread that ends. Returns false if they fired before the thread's end, so that no timer moved.
 fn ends_with_timers(runs_its_own: bool) -> bool {
     let start = Instant::now();
@@ -872,25 +838,6 @@ fn a_stranger_that_moves_a_workers_timer_takes_it_along() {
         let _any = worker.park();
     }
     other.join().expect("it does not panic");
-}
-
-#[test]
-fn a_sleep_knows_the_task_even_if_the_waker_never_changes() {
-    let _patience = support::begin();
-    struct Polls(u32);
-    impl Future for Polls {
-        type Output = u32;
-        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<u32> {
-            self.0 += 1;
-            if self.0 < 100 {
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            Poll::Ready(self.0)
-        }
-    }
-    let polls = worker().block_on(async { join(Polls(0), sleep(us(500))).await.0 });
-    assert_eq!(polls, 100);
 }
 
 #[test]

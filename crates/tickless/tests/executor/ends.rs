@@ -1,13 +1,12 @@
 //! Tests of the end of an executor and of foreign code that panics, as other tasks and threads see them.
 
 use std::cell::Cell;
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -182,63 +181,6 @@ fn a_result_that_panics_in_its_drop_is_counted_and_all_goes_on() {
     );
 }
 
-/// A waker that panics when it wakes.
-struct PanickingWaker;
-
-impl Wake for PanickingWaker {
-    fn wake(self: Arc<Self>) {
-        panic!("in a waker");
-    }
-}
-
-#[test]
-fn a_waker_of_a_handle_that_panics_harms_no_worker() {
-    let _patience = begin();
-    let executor = executor(1);
-    let (go, goes) = mpsc::channel::<()>();
-    let mut waited = pin!(executor.spawn(async move { goes.recv() }));
-    let waker = Waker::from(Arc::new(PanickingWaker));
-    assert!(
-        waited
-            .as_mut()
-            .poll(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
-    go.send(()).expect("the task waits");
-    until(|| waited.is_finished());
-    let result = executor.block_on(waited).expect("it ends");
-    assert!(result.is_ok());
-    assert_eq!(
-        executor
-            .block_on(executor.spawn(async { 1 }))
-            .expect("it ends"),
-        1
-    );
-}
-
-#[test]
-fn the_waker_that_waits_for_a_handle_last_is_woken() {
-    let _patience = begin();
-    let executor = executor(1);
-    let (go, goes) = mpsc::channel::<()>();
-    let mut task = pin!(executor.spawn(async move { goes.recv().is_ok() }));
-    for _ in 0..3 {
-        let waker = Waker::noop();
-        assert!(
-            task.as_mut()
-                .poll(&mut Context::from_waker(waker))
-                .is_pending()
-        );
-    }
-    // In a task the waker is the task's own, and outside of it another one.
-    let sender = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(5));
-        go.send(()).expect("the task waits");
-    });
-    assert!(executor.block_on(task).expect("it ends"));
-    sender.join().expect("it does not panic");
-}
-
 /// A timer calls the waker in a turn, in which a thread cannot block.
 #[test]
 fn block_on_panics_in_a_waker_that_a_timer_wakes() {
@@ -266,38 +208,4 @@ fn block_on_panics_in_a_waker_that_a_timer_wakes() {
     let _sleep = waiting(|| time::sleep(Duration::from_millis(1)), &waker);
     until(|| blocks.panicked.load(Ordering::SeqCst) > 0);
     assert_eq!(blocks.panicked.load(Ordering::SeqCst), 3, "both panic");
-}
-
-/// A future that is dropped with its executor may still use it.
-#[test]
-fn a_local_task_whose_drop_spawns_and_wakes_ends_with_its_executor() {
-    struct Spawns(Arc<AtomicUsize>);
-    impl Drop for Spawns {
-        fn drop(&mut self) {
-            let counted = Counted::new(&self.0);
-            task::spawn_local(async move {
-                let _part = counted;
-                pending::<()>().await;
-            })
-            .detach();
-        }
-    }
-    let _patience = begin();
-    let executor = executor(1);
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let counts = Arc::clone(&dropped);
-    let (began, begins) = mpsc::channel();
-    executor
-        .spawn(async move {
-            task::spawn_local(async move {
-                let _spawns = Spawns(counts);
-                began.send(()).expect("the test waits");
-                pending::<()>().await;
-            })
-            .detach();
-        })
-        .detach();
-    begins.recv().expect("the task began");
-    drop(executor);
-    assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -96,28 +95,6 @@ fn what_does_not_fit_waits_for_room() {
         drop(two);
         let refused = one.write_with(|mut socket| socket.write(b"x")).await;
         assert_eq!(refused.expect_err("gone").kind(), io::ErrorKind::BrokenPipe);
-    });
-}
-
-#[test]
-fn connections_are_accepted() {
-    let executor = executor(1);
-    executor.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("bound");
-        let listener = Async::new(listener).expect("it can be watched");
-        let accepts = task::spawn(async move {
-            let (mut socket, _) = listener.read_with(TcpListener::accept).await.expect("one");
-            socket.write_all(b"!").expect("there is room");
-        });
-        let connect = task::spawn_blocking(move || {
-            let mut byte = [0];
-            let mut socket = TcpStream::connect(address).expect("it listens");
-            socket.read_exact(&mut byte).expect("one comes");
-            byte
-        });
-        assert_eq!(connect.await.expect("it ends"), *b"!");
-        accepts.await.expect("it ends");
     });
 }
 

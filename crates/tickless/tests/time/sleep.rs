@@ -209,25 +209,6 @@ fn the_deadline_of_a_duration_is_never_early() {
     }
 }
 
-/// tokio's sleep is pending until tokio's driver has taken a turn; in both libraries the task is woken at once.
-#[test]
-fn a_time_that_passed_before_the_first_poll_ends_at_once() {
-    let _patience = support::begin();
-    let sleep = pin!(tickless::time::sleep_until(
-        tickless::time::Instant::now() + ms(1)
-    ));
-    thread::sleep(ms(3));
-    assert!(poll_idly(sleep).is_ready());
-
-    let (wakes, waker) = Wakes::new();
-    let mut sleep = pin!(tickless::time::sleep(ms(1)));
-    thread::sleep(ms(3));
-    if poll_with(sleep.as_mut(), &waker).is_pending() {
-        wakes.wait();
-        assert!(poll_idly(sleep).is_ready());
-    }
-}
-
 /// An eager combinator polls without ever returning to its executor, so no other thread may be needed to end a sleep.
 #[test]
 fn a_sleep_that_is_polled_in_a_loop_ends() {

@@ -1,11 +1,11 @@
 //! Tests of raw timers: their start and cancel, the arguments and answers of callbacks, clocks, and drops.
 
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Wake, Waker};
 use std::thread;
-use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant as StdInstant};
 
 use crate::support::{
     self, Wakes, assert_passed, block_on, counted, in_own_process, ms, on_thread, panic_of, until,
@@ -304,28 +304,6 @@ fn a_callback_sets_the_next_deadline_itself() {
     assert!(now::<Monotonic>() >= at(3));
 }
 
-#[test]
-fn a_waker_given_back_is_woken_when_the_timer_can_be_freed() {
-    let _patience = support::begin();
-    let (wakes, waker) = Wakes::new();
-    for runs_its_own in [false, true] {
-        let waker = waker.clone();
-        let before = wakes.count();
-        let wakes = Arc::clone(&wakes);
-        on_thread(move || {
-            let worker = runs_its_own.then(worker);
-            let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
-            let _ = timer.as_ref().start(Start::after(Span::from_micros(100)));
-            while wakes.count() == before {
-                if let Some(worker) = &worker {
-                    let _any = worker.park();
-                }
-            }
-            assert!(!timer.as_ref().is_active());
-        });
-    }
-}
-
 /// A waker that a callback returns may free the callback's own timer when it is woken.
 #[test]
 fn a_waker_given_back_may_free_the_timer() {
@@ -337,16 +315,24 @@ fn a_waker_given_back_may_free_the_timer() {
         }
     }
     let _patience = support::begin();
-    let free = Arc::new(Free(Mutex::new(None), Wakes::default()));
-    let waker = Waker::from(Arc::clone(&free));
-    let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
-    {
-        let mut slot = free.0.lock().expect("no thread panics with it");
-        let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
-        *slot = Some(timer);
+    for runs_its_own in [false, true] {
+        on_thread(move || {
+            let worker = runs_its_own.then(worker);
+            let free = Arc::new(Free(Mutex::new(None), Wakes::default()));
+            let waker = Waker::from(Arc::clone(&free));
+            let timer = Box::pin(HrTimer::new(move |_| Restart::NoThenWake(waker.clone())));
+            {
+                let mut slot = free.0.lock().expect("no thread panics with it");
+                let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
+                *slot = Some(timer);
+            }
+            if let Some(worker) = worker {
+                park_until(&worker, || free.1.count() > 0);
+            }
+            free.1.wait();
+            assert!(free.0.lock().expect("no thread panics with it").is_none());
+        });
     }
-    free.1.wait();
-    assert!(free.0.lock().expect("no thread panics with it").is_none());
 }
 
 #[test]
@@ -437,36 +423,6 @@ fn timers_fire_on_every_clock_that_only_goes_on() {
 }
 
 #[test]
-fn timers_fire_at_a_time_of_day() {
-    let _patience = support::begin();
-    let (sender, receiver) = mpsc::channel();
-    let timer = pin!(HrTimer::with_setup(
-        Setup::new(),
-        move |expired: &mut Expired<'_, '_, Realtime>| {
-            let told = (SystemTime::now(), expired.read_clock());
-            sender.send(told).expect("the test listens");
-            Restart::No
-        },
-    ));
-    let timer = timer.as_ref();
-    for millis in [1, 3] {
-        let at = SystemTime::now() + ms(millis);
-        let nanos = at
-            .duration_since(UNIX_EPOCH)
-            .expect("it is after 1970")
-            .as_nanos();
-        let instant = Instant::from_nanos(i64::try_from(nanos).expect("it is before 2262"));
-        let _ = timer.start(Start::at(instant));
-        let (fired, read) = receiver.recv().expect("it fires");
-        assert!(fired >= at, "early by {:?}", at.duration_since(fired));
-        assert!(read >= instant);
-        until(|| !timer.is_active());
-    }
-    let _ = timer.start(Start::at(Instant::from_nanos(i64::MAX - 1)));
-    assert!(timer.cancel());
-}
-
-#[test]
 #[cfg_attr(portable_host, ignore = "other clocks on the portable host")]
 fn the_clocks_show_what_the_kernel_shows() {
     fn check<C: ClockId>(clock: DynamicClockId<'static>) {
@@ -485,35 +441,6 @@ fn the_clocks_show_what_the_kernel_shows() {
     check::<Boottime>(DynamicClockId::Known(KernelClock::Boottime));
     check::<Realtime>(DynamicClockId::Known(KernelClock::Realtime));
     check::<Tai>(DynamicClockId::Tai);
-}
-
-/// The device is armed for a soft timer alone, and the timer restarts as often as its callback requests.
-#[test]
-fn soft_timers_go_on_by_themselves() {
-    let _patience = support::begin();
-    for runs_its_own in [false, true] {
-        on_thread(move || {
-            let worker = runs_its_own.then(worker);
-            let count = Arc::new(AtomicU32::new(0));
-            let ticks = Arc::clone(&count);
-            let timer = pin!(HrTimer::with_setup(
-                Setup::new().stage(Stage::Soft),
-                move |expired: &mut Expired<'_, '_, Monotonic>| {
-                    expired.forward_now(Span::from_micros(200));
-                    ticks.fetch_add(1, Ordering::Release);
-                    Restart::Yes
-                },
-            ));
-            let _ = timer.as_ref().start(Start::after(Span::from_micros(200)));
-            while count.load(Ordering::Acquire) < 10 {
-                match &worker {
-                    Some(worker) => drop(worker.park().next),
-                    None => thread::yield_now(),
-                }
-            }
-            timer.as_ref().cancel();
-        });
-    }
 }
 
 /// The test ends its process, so it has a process of its own.
